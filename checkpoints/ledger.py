@@ -1,10 +1,10 @@
-"""The ledger: what has been told, and the state of everything that tells it (docs/architecture.md).
+"""The ledger: the published batches, and the state of all that publishes (docs/architecture.md).
 
 Spark runs a batch again when the process died before the batch was committed. Every effect on the driver is
 therefore keyed by (query id, batch id): sinks write first, the ledger commits last, and what a sink wrote
 without a commit is forgotten at the next start. One snapshot file, replaced as a whole, so the last batch,
 the length of the JSON-lines file and the states of roll-up and live always belong together.
-Refuses a snapshot of another format: guessing what has been told would lose or double findings.
+Refuses a snapshot of another format: a guess would lose or double findings.
 """
 
 from __future__ import annotations
@@ -57,20 +57,20 @@ class Snapshot:
     lag: JsonState = field(default_factory=dict)
 
     def has(self, query_id: str, batch_id: int) -> bool:
-        """Whether this batch has been told already."""
+        """Whether this batch is published."""
         return batch_id <= self.batches.get(query_id, -1)
 
-    def told(self, shard: int, offset: int) -> bool:
-        """Whether the record at `offset` of `shard` has been told about by any query before."""
+    def is_published(self, shard: int, offset: int) -> bool:
+        """Whether any query has published the record at `offset` of `shard`."""
         return offset <= self.positions.get(shard, -1)
 
     def name_of(self, query_id: str) -> str:
-        """Return the name under which the query's batches are told now: its newest."""
+        """Return the newest name under which the query's batches are published."""
         number = self._names_of(query_id)
         return f"{query_id}.{number}" if number else query_id
 
     def next_name_of(self, query_id: str) -> str:
-        """Return a name under which nothing was told yet."""
+        """Return a name under which nothing is published yet."""
         return f"{query_id}.{self._names_of(query_id) + 1}"
 
     def _names_of(self, query_id: str) -> int:
@@ -80,8 +80,8 @@ class Snapshot:
         return number
 
     def passed_by(self, positions: Mapping[int, int]) -> bool:
-        """Whether `positions` (shard -> last offset) reach beyond what has been told."""
-        return any(not self.told(shard, offset) for shard, offset in positions.items())
+        """Whether `positions` (shard -> last offset) reach beyond what is published."""
+        return any(not self.is_published(shard, offset) for shard, offset in positions.items())
 
     def on_topic(self, topic_id: str, cluster_id: str) -> Snapshot:
         """Return the snapshot for a start on this topic of this cluster.

@@ -1,4 +1,4 @@
-"""Who answers `groups`, `history` and `top`: a running monitor, a job's tables, or a replay.
+"""The source of `groups`, `history` and `top`: a running monitor, a job's tables, or a replay.
 
 Without a choice the monitor of the configuration is asked first, then the tables of its storage folder.
 """

@@ -45,12 +45,12 @@ def run(arguments: Sequence[str]) -> int:
         code = exit_code_of(error)
         if code is None:
             raise
-        _tell(error, code)
+        _print_error(error, code)
         return code
     return int(result or ExitCode.FINE)
 
 
-def _tell(error: BaseException, code: ExitCode) -> None:
+def _print_error(error: BaseException, code: ExitCode) -> None:
     from socket import gaierror
 
     import structlog

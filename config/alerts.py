@@ -1,4 +1,4 @@
-"""Who is notified of what, when: receivers, the route tree, inhibition and time intervals.
+"""Which receivers are notified of which alerts: receivers, the route tree, inhibition and time intervals.
 
 The keys under `route`, `inhibit_rules` and `time_intervals` are Alertmanager's own with its meaning, so these
 sections can be moved between the two. Matchers and names are checked where they are used
@@ -126,7 +126,7 @@ class Watchdog(Section):
 
 
 class Alerts(Section):
-    """Who is notified of what, when. Without `receivers` nobody is notified."""
+    """Which receivers are notified of which alerts, when. Without `receivers` no alert is sent."""
 
     receivers: tuple[Receiver, ...] = Field(default=(), description="Who can be notified, and how.")
     route: Route = Field(default=Route(), description="The top of the route tree.")

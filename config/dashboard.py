@@ -1,4 +1,4 @@
-"""What machines look at: metrics, the tables and their audit (the page and its API: config/web.py)."""
+"""For machines: metrics, the tables and their audit (the page and its API: config/web.py)."""
 
 from typing import Literal
 

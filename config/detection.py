@@ -160,3 +160,12 @@ class Detection(Section):
         default=Duration("5s"), description="A group's summary is written at most once in this time."
     )
     summary_members: int = Field(default=50, ge=0, description="Members that a summary names.")
+
+    @property
+    def teams(self) -> dict[str, str]:
+        """Pattern -> team of the rules that name one; the first that matches a group wins."""
+        named: dict[str, str] = {}
+        for rule in self.groups:
+            if rule.team is not None:
+                named.setdefault(rule.pattern, rule.team)
+        return named

@@ -207,7 +207,7 @@ class Settings(BaseSettings):
     )
 
     @model_validator(mode="after")
-    def _watched(self) -> Self:
+    def _require_watchdog_after_trigger(self) -> Self:
         watchdog = self.alerts.watchdog
         if watchdog.to and watchdog.silent_after.ms < 2 * self.trigger.ms:
             raise ValueError(

@@ -26,7 +26,7 @@ def is_secret(key: str) -> bool:
     return SECRET_NAME.search(key) is not None
 
 
-def held(key: str, value: object) -> Value:
+def as_value(key: str, value: object) -> Value:
     """Return the property's value as text, wrapped if its name says that it is a secret.
 
     Booleans are written as Java properties write them. Raises `ValueError` for anything that is not a scalar.

@@ -51,7 +51,7 @@ class Detector(NamedTuple):
 
 def moment(state: GroupState, scene: Scene, now: int, live_since: int, shard_ts: int) -> Moment:
     """Return the group's moment at `now` (ms)."""
-    return Moment(state, scene, now, live_since, shard_ts, silent_members.watched(state, live_since))
+    return Moment(state, scene, now, live_since, shard_ts, silent_members.watch_list(state, live_since))
 
 
 def report(at: Moment) -> list[Finding]:

@@ -22,12 +22,12 @@ from rebalance_monitor.coordinator.probe.answers import Judged, LastAnswers, Una
 from rebalance_monitor.coordinator.probe.broker_outages import Outages
 from rebalance_monitor.coordinator.probe.coordinator_moves import Moves
 from rebalance_monitor.coordinator.probe.expected_barriers import Calm
-from rebalance_monitor.coordinator.probe.observed_group import Watched, end_barrier, watched
+from rebalance_monitor.coordinator.probe.observed_group import Watched, begin_observation, end_barrier
 from rebalance_monitor.coordinator.probe.probe_findings import Probed
 from rebalance_monitor.coordinator.probe.visibility import Visibility
 from rebalance_monitor.coordinator.refine import listed_members, outages, refinement
 from rebalance_monitor.coordinator.refine.after_a_move import HeldBack
-from rebalance_monitor.coordinator.refine.history import LookBack, looked_back
+from rebalance_monitor.coordinator.refine.history import LookBack, look_back
 from rebalance_monitor.coordinator.refine.outages import Reach
 from rebalance_monitor.coordinator.refine.reattribution import timed
 from rebalance_monitor.coordinator.refine.shared_incidents import OneStorm
@@ -59,7 +59,7 @@ class Live:
         self._calm = Calm(settings)
         self._read: Mapping[int, int] = {}
         self._off: Collection[int] = ()
-        self._window = settings.longest_sightings_window_ms
+        self._window = settings.longest_probe_window_ms
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
         self._last = LastAnswers(memory)
@@ -108,7 +108,7 @@ class Live:
         self._moves.forget()
         self._untold, self._held = Untold(), HeldBack()
 
-    def on_sightings(
+    def on_samples(
         self,
         sightings: Iterable[ProbeSample],
         summaries: Mapping[str, _Summary] | None = None,
@@ -133,7 +133,7 @@ class Live:
             if self._looks and sighting.at < self._looks[-1] - _FRESH_MS:
                 self._set_back(sighting.at)
             if not self._looks or sighting.at > self._looks[-1]:
-                found += self._look(sighting, summaries or {})
+                found += self._take_sample(sighting, summaries or {})
         return found
 
     def give_up(self, at: int) -> list[Finding]:
@@ -155,7 +155,7 @@ class Live:
         members that went of one cause are one finding from here on.
         """
         out, self._off = [], off
-        for found in timed(list(findings), self._bounded, self._went, self._settings):
+        for found in timed(list(findings), self._bounded, self._listed_departure, self._settings):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._untold.keep(found)
@@ -180,30 +180,30 @@ class Live:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
         finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group))
         told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
-        return None if told is None else refinement.refine(told, self._looked(found), moved_at)
+        return None if told is None else refinement.refine(told, self._look_back(found), moved_at)
 
     def _still_storms(self, found: Finding, group: Watched | None) -> bool:
         """Whether the looks see a storm where `found` is the end of one."""
         if group is None or found.kind is not Kind.STORM or found.phase != "resolved":
             return False
-        answered, settings = self._seen_of(found).answered, self._settings.for_group(found.group or "")
+        answered, settings = self._look_back_at(found).answered, self._settings.for_group(found.group or "")
         return bool(answered) and group.storms(answered, max(found.at, answered[-1]), settings)
 
-    def _looked(self, found: Finding) -> LookBack:
+    def _look_back(self, found: Finding) -> LookBack:
         leader = self._moves.leader(found.shard)
         off = (_NOBODY if leader is None else leader) in self._off
-        return LookBack() if off else self._seen_of(found)
+        return LookBack() if off else self._look_back_at(found)
 
-    def _seen_of(self, found: Finding) -> LookBack:
+    def _look_back_at(self, found: Finding) -> LookBack:
         name, leader = found.group or "", self._moves.leader(found.shard)
         group, lists = self._groups.get(name), self._visibility.sees(name)
-        return looked_back(group, self._looks, self._unanswered, leader, lists=lists)
+        return look_back(group, self._looks, self._unanswered, leader, lists=lists)
 
     def _bounded(self, found: Finding) -> Finding:
-        return refinement.bounded(found, self._looked(found))
+        return refinement.bounded(found, self._look_back(found))
 
-    def _went(self, found: Finding, member_id: str) -> Listed | None:
-        return listed_members.went(self._looked(found), found, member_id)
+    def _listed_departure(self, found: Finding, member_id: str) -> Listed | None:
+        return listed_members.departure_of(self._look_back(found), found, member_id)
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
@@ -224,24 +224,28 @@ class Live:
         if explained is not None and group is not None:
             group.explain(*explained)
 
-    def _look(self, sighting: ProbeSample, summaries: Mapping[str, _Summary]) -> list[Finding]:
+    def _take_sample(self, sighting: ProbeSample, summaries: Mapping[str, _Summary]) -> list[Finding]:
         since = sighting.at - self._window
         self._looks = [at for at in self._looks if at > since] + [sighting.at]
-        self._last.on_look(sighting)
-        self._reach.on_look(sighting, since)
-        self._unanswered.on_look(sighting, since)
-        found = self._moves.on_look(sighting) + self._outages.on_look(sighting)
-        found += self._visibility.on_look(sighting, summaries)
+        self._last.on_sample(sighting)
+        self._reach.on_sample(sighting, since)
+        self._unanswered.on_sample(sighting, since)
+        found = self._moves.on_sample(sighting) + self._outages.on_sample(sighting)
+        found += self._visibility.on_sample(sighting, summaries)
         found += self._late()
         judged = Judged(sighting)
         listed = {one.group: one for one in sighting.groups}
         known = {name: summaries.get(name, _NONE) for name in listed}
-        seen = {name: one for name, one in listed.items() if not group_summaries.is_settled(known[name], one)}
+        seen = {
+            name: one
+            for name, one in listed.items()
+            if not group_summaries.waits_for_absent_members(known[name], one)
+        }
         for name, group in seen.items():
-            found += self._seen(sighting.at, group, known[name], sighting.members.get(name))
+            found += self._take_observation(sighting.at, group, known[name], sighting.members.get(name))
             found += self._storming(name, sighting.at, judged)
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
-            found += self._not_seen(name, sighting.at, since, summaries.get(name, _NONE))
+            found += self._close_observation(name, sighting.at, since, summaries.get(name, _NONE))
         return found
 
     def _late(self) -> list[Finding]:
@@ -250,11 +254,11 @@ class Live:
         for late in self._held.due(self._looks, self._moves, self._unanswered, self._read):
             left = outages.excuse(late, self._reach.away, self._moves.at(late.shard))
             if left is not None:
-                self._untold.tell(late)
+                self._untold.publish(late)
                 told.append(self._moves.placed(left))
         return told
 
-    def _seen(
+    def _take_observation(
         self, at: int, seen: RebalancingGroup, summary: _Summary, listed: _Listed | None
     ) -> list[Finding]:
         name = seen.group
@@ -262,7 +266,7 @@ class Live:
         before = self._groups.get(name)
         begun = before is None or not before.open
         if before is None or begun:
-            group = self._groups[name] = watched(before, at, seen, summary.get("generation"))
+            group = self._groups[name] = begin_observation(before, at, seen, summary.get("generation"))
         else:
             group = before
             group.change_type(seen, at)
@@ -280,7 +284,7 @@ class Live:
         group.take(self._looks, listed or ())
         return found + self._probed.barrier(name, group, at, seen.state, summary, listed)
 
-    def _not_seen(self, name: str, at: int, since: int, summary: _Summary) -> list[Finding]:
+    def _close_observation(self, name: str, at: int, since: int, summary: _Summary) -> list[Finding]:
         group = self._groups[name]
         found = []
         if group.open:

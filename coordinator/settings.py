@@ -91,7 +91,7 @@ class DetectionSettings:
     session_timeouts_unread: bool = False
 
     @property
-    def longest_sightings_window_ms(self) -> int:
+    def longest_probe_window_ms(self) -> int:
         """The longest window of the probe's storm rule, of any group."""
         own = [override.storm_sightings_window_ms or 0 for override in self.groups]
         return max([self.storm_sightings_window_ms, *own])

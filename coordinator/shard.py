@@ -16,7 +16,14 @@ from rebalance_monitor.coordinator.commits import topic_names, trace
 from rebalance_monitor.coordinator.commits.owners import Owners
 from rebalance_monitor.coordinator.context import Scene
 from rebalance_monitor.coordinator.deadlines import not_rejoined, silent_members, stuck_rebalances
-from rebalance_monitor.coordinator.findings.outputs import GroupOut, Output, RemovedOut, count, counters, told
+from rebalance_monitor.coordinator.findings.outputs import (
+    GroupOut,
+    Output,
+    RemovedOut,
+    as_outputs,
+    count,
+    counters,
+)
 from rebalance_monitor.coordinator.lag import publishing
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import epoch_group
@@ -148,7 +155,7 @@ class ShardCoordinator:
         self.state.live_since = max(self.state.now, at)
         names = [name for name in self.state.groups if self._settings.is_always_on(name)]
         there = ((self.state.groups[name], self._scene(name, -1, at, history=False)) for name in names)
-        return told(one for state, scene in there for one in empty_groups.stands_empty(state, scene))
+        return as_outputs(one for state, scene in there for one in empty_groups.stands_empty(state, scene))
 
     def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
         settings = self._by_group.get(group)
@@ -173,8 +180,8 @@ class ShardCoordinator:
         if not group.members or group.group_type not in _COMMITTING:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
             topics = {topic for topic, _ in rows.listed_partitions(partitions)}
-            return told(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
-        if group.names and topic_names.unsettled(group):
+            return as_outputs(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
+        if group.names and topic_names.is_ambiguous(group):
             listed = rows.listed_partitions(partitions)
             if topic_names.on_run(group, listed, row.commit_ts):
                 self._owners.pop(row.group, None)
@@ -191,7 +198,7 @@ class ShardCoordinator:
         group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         found = stuck_rebalances.settle(group, scene, "withdrawn") if group.held_id and begun else []
-        return told(found + silent_members.on_commit(group, scene, silent, at))
+        return as_outputs(found + silent_members.on_commit(group, scene, silent, at))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1
@@ -217,7 +224,7 @@ class ShardCoordinator:
         if group is None:
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        return told(unsubscribed_topics.on_tombstone(group, scene, key))
+        return as_outputs(unsubscribed_topics.on_tombstone(group, scene, key))
 
     def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
         if not isinstance(found.value, GroupMetadataValue):
@@ -227,17 +234,17 @@ class ShardCoordinator:
             return []
         group = self._group(row.group)
         group.wake = 0
-        return told(classic_group.on_value(group, found.value, scene, size))
+        return as_outputs(classic_group.on_value(group, found.value, scene, size))
 
     def _on_epochs(self, row: Row, found: Decoded, scene: Scene) -> list[Output]:
         group = self._group(row.group)
         if found.value is None and group.group_type != epoch_group.GROUP_TYPES[found.type]:
             return []
         group.wake = 0
-        if epoch_group.says_gone(found):
+        if epoch_group.is_group_tombstone(found):
             self._hold(scene)
             return []
-        return told(epoch_group.on_record(group, found, scene))
+        return as_outputs(epoch_group.on_record(group, found, scene))
 
     def _group(self, name: str) -> GroupState:
         group = self.state.groups.get(name)
@@ -259,12 +266,12 @@ class ShardCoordinator:
         self.state.pending = None
         self._came = {held.group: removal.handed_on(held.state)}
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
-        return told(removal.migrated(held.state, scene, to))
+        return as_outputs(removal.migrated(held.state, scene, to))
 
     def _remove(self, held: PendingRemoval) -> list[Output]:
         self.state.pending = None
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
-        return [*told(removal.removed(held.state, scene)), RemovedOut(held.group)]
+        return [*as_outputs(removal.removed(held.state, scene)), RemovedOut(held.group)]
 
     def _on_failure(self, row: Row) -> None:
         """Count it; of a known group it may have been a generation, so no gap is claimed across it."""
@@ -283,12 +290,12 @@ class ShardCoordinator:
         found += clock.report(moment)
         if found:
             moment = self._moment(state, scene)
-        out = told(found)
+        out = as_outputs(found)
         if empty_groups.retired(state, settings, now):
             del self.state.groups[group]
-            return [*out, *told(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
+            return [*out, *as_outputs(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silent_members.countdown(state, now, moment.ahead)
-        state.dirty = state.dirty or bool(ends) or not_rejoined.is_untold(state, settings, now)
+        state.dirty = state.dirty or bool(ends) or not_rejoined.has_new_silence(state, settings, now)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:
             # Again while deadlines count down, and once more when they no longer do.
             state.dirty, state.last_summary = bool(ends), now

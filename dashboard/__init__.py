@@ -1,1 +1,1 @@
-"""What people and machines look at: the findings table, metrics, pages."""
+"""For people and machines: the findings table, metrics, pages."""

@@ -11,7 +11,7 @@ from rebalance_monitor.decoders.records import classic, consumer, share, streams
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One entry of a record type's history: release, KIP (or "") and what came or went."""
+    """One entry of a record type's history: release, KIP (or "") and what was added or removed."""
 
     release: str
     kip: str

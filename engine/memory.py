@@ -59,7 +59,7 @@ def settle() -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Look for no cyclic garbage meanwhile: tens of thousands of findings hold none, and looking is dear.
+    """Suspend garbage collection: tens of thousands of findings hold no cycles, and a collection is dear.
 
     Each look goes through all that was made since the last one, and often through all that the process holds.
     """

@@ -30,7 +30,7 @@ GONE_KEPT = 1_000
 
 
 class KnowsBrokers(Protocol):
-    """What is asked of the cluster; every answer may be None: not told."""
+    """What is asked of the cluster; every answer may be None: unknown."""
 
     def offsets_retention_ms(self) -> int | None:
         """Retention of committed offsets, ms."""
@@ -76,10 +76,10 @@ def detection_settings(
     settings = DetectionSettings(**values)
     if brokers is None:
         return settings
-    return replace(settings, **{"session_timeouts_unread": True, **_told(section, brokers)})
+    return replace(settings, **{"session_timeouts_unread": True, **_with_brokers(section, brokers)})
 
 
-def told_again(
+def refreshed_settings(
     settings: DetectionSettings, section: detection.Detection, brokers: KnowsBrokers
 ) -> DetectionSettings:
     """Return `settings` with what `brokers` say by now; what they do not say stays as they said it before.
@@ -87,7 +87,7 @@ def told_again(
     So does the session timeout of a group that is gone, for each change begins a query again; of more than
     `GONE_KEPT` none is kept.
     """
-    told = _told(section, brokers)
+    told = _with_brokers(section, brokers)
     told["known"] = tuple(sorted({*settings.known, *told["known"]}))
     own = dict(told.get("session_timeouts", ()))
     gone = [pair for pair in settings.session_timeouts if pair[0] not in own]
@@ -98,7 +98,7 @@ def told_again(
 
 
 def assumed(settings: DetectionSettings) -> list[str]:
-    """Name what nobody told: Kafka's defaults are assumed, the brokers' values for `GROUPS_OWN`."""
+    """Name the unknown values: Kafka's defaults are assumed, for `GROUPS_OWN` the brokers' values."""
     groups = [GROUPS_OWN] if settings.session_timeouts_unread else []
     return sorted(set(BROKER_VALUES) - set(settings.known)) + groups
 
@@ -162,7 +162,7 @@ def _severity(override: detection.SeverityOverride) -> SeverityOverride:
     return SeverityOverride(kind, Severity(override.severity), override.pattern)
 
 
-def _told(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]:
+def _with_brokers(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]:
     asked = [name for name in BROKER_VALUES if not is_configured(section, name)]
     told: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
     told = {name: value for name, value in told.items() if value is not None}

@@ -45,7 +45,7 @@ class Storage:
 
     @property
     def leaders(self) -> Place:
-        """Who led the topic's partitions when they were read, and how far."""
+        """The leaders of the topic's partitions when they were read, and how far they were read."""
         return self.root / "leaders.json"
 
     @property
@@ -92,12 +92,12 @@ class Storage:
 
     @property
     def ledger(self) -> Place:
-        """What has been told."""
+        """The published batches."""
         return self.root / "ledger"
 
     @property
     def alerts(self) -> Place:
-        """What has been told to whom: the dispatcher's memory, inbox and journal, and the silences."""
+        """What receivers were notified of: the dispatcher's memory, inbox and journal, and the silences."""
         return self.root / "alerts"
 
     @property

@@ -1,6 +1,6 @@
 """All that a job refuses before it asks a broker: one path for `run`, `config check` and `doctor`.
 
-Every problem of a configuration is told at once. Nothing is written, and no connection is opened.
+Reports all problems of a configuration at once. Nothing is written, and no connection is opened.
 """
 
 from __future__ import annotations

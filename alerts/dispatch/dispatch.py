@@ -10,7 +10,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts.dispatch.failing import Refusals, ends_of_nobody, is_blind, rescue, sink_failing
+from rebalance_monitor.alerts.dispatch.failing import (
+    Refusals,
+    is_blind,
+    rescue,
+    resolve_removed_receivers,
+    sink_failing,
+)
 from rebalance_monitor.alerts.dispatch.plan import Memory, Outgoing, Plan, WayOut, in_one
 from rebalance_monitor.alerts.dispatch.retry import Pace
 from rebalance_monitor.alerts.dispatch.takeover import orphaned, renamed, rested
@@ -57,7 +63,7 @@ class Dispatch:
         for alert in renamed(memory, plan.cluster, now):
             self._let_in(alert, now)
         self.engine.reroute(now)
-        self.take(ends_of_nobody(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
+        self.take(resolve_removed_receivers(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
         """Take one batch's findings, in their order."""
@@ -75,9 +81,9 @@ class Dispatch:
                     self._thread(way, [alert]).learn(alert.finding)
 
     def catch_up(self, now: int, *, is_behind: bool) -> None:
-        """Take it that records wait that are long written, or no more; see `Engine.catch_up`.
+        """Note that old records still wait, or no longer do; see `Engine.catch_up`.
 
-        A monitor that stays behind tells what it knows all the same.
+        A monitor that stays behind notifies all the same.
         """
         if not is_behind:
             self._behind_since = -1
@@ -92,7 +98,7 @@ class Dispatch:
         alerts = self.memory.engine.alerts
         self.engine.hurry({name for name, alert in alerts.items() if is_blind(alert.finding)}, now)
 
-    def look(self, now: int) -> None:
+    def advance(self, now: int) -> None:
         """Let what is due at `now` become pending, and make failing ways alerts of their own."""
         if not 0 <= self._looked_at <= now:
             self._set_back(now)
@@ -136,7 +142,7 @@ class Dispatch:
         return found
 
     def arrived(self, outgoing: Outgoing, state: dict[str, str], now: int) -> None:
-        """Take a notification as told; `state` is what its sink returned."""
+        """Mark a notification as delivered; `state` is what its sink returned."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).succeed()
         for one, returned in outgoing.parts(state):
@@ -150,7 +156,7 @@ class Dispatch:
             self.engine.sent(outgoing.due, now)
 
     def failed(self, outgoing: Outgoing, error: SinkError, now: int) -> None:
-        """Take a notification as not told, or not certainly so; it stays pending."""
+        """Mark a notification as failed, or of unknown outcome; it stays pending."""
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).fail(error, now, self._draw())
         for one, _ in outgoing.parts({}):
@@ -177,7 +183,7 @@ class Dispatch:
         waiting = {name for name, _ in pending} | self._beating(now)
         facts = [way for name, way in self.plan.ways.items() if name in waiting - self._under_way.keys()]
         times = [self._pace(way.name).wake(now, way.per_minute) for way in facts]
-        look = self.engine.next_look()
+        look = self.engine.next_due_at()
         return min(times if look is None else [look, *times], default=None)
 
     def _beating(self, now: int) -> set[str]:
@@ -185,7 +191,7 @@ class Dispatch:
         return {name for name in self.plan.watchdog.ways if self.watchdog.is_due(name, now)}
 
     def _set_back(self, now: int) -> None:
-        """Hold nothing longer than from `now` on: the clock may have been ahead when it was told."""
+        """Bound all waits from `now` on: the clock may have been ahead when they were set."""
         self.engine.shorten(now + self.plan.policy.hold_ms)
 
     def _let_in(self, alert: Alert, now: int) -> list[Way]:
@@ -214,7 +220,7 @@ class Dispatch:
         return self.memory.paces.setdefault(name, Pace())
 
     def _tidy(self) -> None:
-        """Forget threads that nobody was told of and whose alerts are gone."""
+        """Forget threads that were never delivered and have no alerts left."""
         groups = self.memory.engine.groups
         for way, thread in list(self.memory.threads.items()):
             if way[1] not in groups and not (thread.may_be_known and self.plan.ways[way[0]].closes):
@@ -241,7 +247,7 @@ class Dispatch:
         message = message_of_thread(tuple(alerts), now, thread.tally, self.plan.links, thread.opened_at)
         made = thread.notification(way, phase, alerts, message)
         thread.uncertain = True
-        if not thread.is_told:
+        if not thread.is_known_to_receiver:
             # It may arrive without an answer, and what is not heard of again would stay open there.
             thread.told = alerts[:MAX_TOLD]
         return Outgoing(way, due, made)
@@ -276,22 +282,27 @@ class Dispatch:
                 yield due
 
     def _unclear(self, way: Way, now: int) -> Due | None:
-        """Return the end of what is over and was perhaps told: an attempt may have arrived."""
+        """Return the end of a resolved alert whose last attempt may have arrived."""
         thread = self.memory.threads.get(way)
-        if thread is None or thread.is_told or not thread.uncertain or way[0] in self.plan.rules.quiet:
+        if (
+            thread is None
+            or thread.is_known_to_receiver
+            or not thread.uncertain
+            or way[0] in self.plan.rules.quiet
+        ):
             return None
         firing, resolved = self.engine.shown(*way, now)
         return Due(*way, (), resolved, Reason.ALL_RESOLVED) if resolved and not firing else None
 
     def _unasked(self, way: Way, thread: Thread, facts: WayOut, now: int) -> Due | None:
-        """Return what no look of the engine asks for: told again, silenced, ended unseen."""
+        """Return the notifications that the engine does not ask for: resent, silenced, ended unseen."""
         name, key = way
         if key not in self.memory.engine.groups:
             if not (facts.closes and thread.told) or self.engine.is_muted(key, now):
                 return None
             ended = tuple(replace(alert, ends_at=min(alert.ends_at, now)) for alert in thread.told)
             return Due(name, key, (), ended, Reason.CLOSED)
-        if not thread.is_told:
+        if not thread.is_known_to_receiver:
             return None
         silenced = self.engine.silenced(name, key, now)
         if not silenced:
@@ -309,6 +320,6 @@ class Dispatch:
         way: Way = (name, KEY)
         thread, alert, message = beat(way, self._beats.get(way), self.plan.cluster, now)
         self._beats[way] = thread
-        phase = Phase.REPEATED if thread.is_told else Phase.OPENED
+        phase = Phase.REPEATED if thread.is_known_to_receiver else Phase.OPENED
         made = thread.notification(way, phase, [alert], message)
         return Outgoing(way, Due(name, KEY, (alert,), (), Reason.WATCHDOG), made)

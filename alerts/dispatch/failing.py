@@ -42,7 +42,7 @@ class Refusals:
         return next((why for way, (_, why) in self.known.items() if way[0] == name), "")
 
     def keep(self, *there: Container[Way]) -> None:
-        """Forget what nobody has to be told of any more."""
+        """Forget failures that no notification is owed for."""
         self.known = {way: told for way, told in self.known.items() if any(way in one for one in there)}
 
 
@@ -64,7 +64,7 @@ def rescue(alert: Alert, rules: Rules, paces: Mapping[str, Pace]) -> list[Route]
 
 
 def sink_failing(cluster: str, name: str, pace: Pace, now: int, refused: str = "") -> Finding:
-    """Return the finding that this way out fails; where it does no more, that this is over.
+    """Return the finding that this sink fails, or its end once the sink works again.
 
     The incident began at `pace.alarmed`. `refused`: why it takes something not at all, though it works.
     """
@@ -86,7 +86,9 @@ def sink_failing(cluster: str, name: str, pace: Pace, now: int, refused: str = "
     )
 
 
-def ends_of_nobody(alerts: Iterable[Alert], ways: Container[str], cluster: str, now: int) -> list[Finding]:
+def resolve_removed_receivers(
+    alerts: Iterable[Alert], ways: Container[str], cluster: str, now: int
+) -> list[Finding]:
     """Return the ends of alarms of ways out that the configuration no longer has: nothing else ends them."""
     ends = []
     for alert in alerts:

@@ -76,7 +76,7 @@ class Outgoing:
 
 
 def in_one(several: Sequence[Outgoing]) -> Outgoing:
-    """Return what is told again of several threads as one notification: one call costs as much as another."""
+    """Merge the resends of several threads into one notification: one call costs as much as another."""
     first = several[0]
     if len(several) == 1:
         return first

@@ -1,4 +1,4 @@
-"""Who would have been told what and when: the dispatcher on a simulated clock, with sinks that always work.
+"""Which receivers would have been notified, when: the dispatcher on a simulated clock, all sinks working.
 
 Pure. Time goes from one thing to do to the next, so a week takes as long as what happened in it. Rates and
 pauses are those of the plan; the watchdog is left out.
@@ -41,17 +41,17 @@ def rehearse(plan: Plan, findings: Iterable[Finding], after_ms: int = AFTER_MS) 
 
 
 def _until(dispatch: Dispatch, now: int, end: int) -> Generator[Told, None, int]:
-    """Let time pass up to `end`, telling what comes due; returns `end`."""
+    """Advance time to `end`, and notify of what comes due; returns `end`."""
     while now < end:
-        yield from _tell(dispatch, now)
+        yield from _deliver_ready(dispatch, now)
         wake = dispatch.wake(now)
         now = end if wake is None else min(max(wake, now + 1), end)
-    yield from _tell(dispatch, end)
+    yield from _deliver_ready(dispatch, end)
     return end
 
 
-def _tell(dispatch: Dispatch, now: int) -> Iterator[Told]:
-    dispatch.look(now)
+def _deliver_ready(dispatch: Dispatch, now: int) -> Iterator[Told]:
+    dispatch.advance(now)
     while outgoing := dispatch.ready(now):
         for one in outgoing:
             dispatch.arrived(one, {}, now)

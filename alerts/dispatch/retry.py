@@ -76,7 +76,7 @@ class Pace:
         self.next_try = now + max(round(pause * (0.5 + draw / 2)), asked)
 
     def hang(self, since: int) -> None:
-        """Take an attempt that nobody has answered since (ms) as a failure that goes on."""
+        """Count an attempt without an answer since (ms) as a failure that goes on."""
         if self.failing_since < 0:
             self.failing_since, self.why = since, "it has taken an attempt and does not answer"
 

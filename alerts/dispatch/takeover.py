@@ -34,9 +34,9 @@ def renamed(memory: Memory, cluster: str, now: int) -> Iterator[Alert]:
 
 
 def orphaned(memory: Memory, ways: Container[str]) -> dict[str, int]:
-    """Forget ways out that the configuration no longer has; return how many told threads each left open."""
+    """Forget sinks that the configuration no longer has; return how many delivered threads each left open."""
     gone = [way for way in memory.threads if way[0] not in ways]
-    open_ones = Counter(way[0] for way in gone if memory.threads[way].is_told)
+    open_ones = Counter(way[0] for way in gone if memory.threads[way].is_known_to_receiver)
     for way in gone:
         del memory.threads[way]
     for name in [name for name in memory.paces if name not in ways]:
@@ -50,7 +50,9 @@ def rested(memory: Memory) -> None:
     Nothing would show it before the next alert. What is owed is tried at once, and shows how it is.
     """
     owed = {way[0] for way in memory.engine.pending}
-    owed |= {way[0] for way, thread in memory.threads.items() if thread.is_told or thread.uncertain}
+    owed |= {
+        way[0] for way, thread in memory.threads.items() if thread.is_known_to_receiver or thread.uncertain
+    }
     for name, pace in memory.paces.items():
         if pace.permanent and name not in owed:
             pace.rest()

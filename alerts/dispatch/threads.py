@@ -55,17 +55,17 @@ class Thread:
     room: int = field(default=ROOM, compare=False)
 
     @property
-    def is_told(self) -> bool:
+    def is_known_to_receiver(self) -> bool:
         """Whether the receiver knows of it."""
         return self.told_at >= 0
 
     @property
     def may_be_known(self) -> bool:
         """Whether the receiver knows of it, or may: an attempt may have arrived."""
-        return self.is_told or self.uncertain
+        return self.is_known_to_receiver or self.uncertain
 
     def learn(self, finding: Finding) -> None:
-        """Take what is to be told as new."""
+        """Add news to the thread."""
         self.news = [*self.news, finding][-MAX_NEWS:]
 
     def concern(self, alert: Alert) -> None:
@@ -75,14 +75,14 @@ class Thread:
             self.groups.add(alert.finding.group)
 
     def trim(self, alerts: Iterable[Alert]) -> None:
-        """Keep the groups of these alerts only, those that are still open or to be told."""
+        """Keep the groups of open or pending alerts only."""
         self.groups.clear()
         for alert in alerts:
             self.concern(alert)
         self.room = max(ROOM, 2 * len(self.groups))
 
     def arrived(self, notification: Notification, state: dict[str, str], now: int) -> None:
-        """Take a notification as told; `state` is what its sink returned."""
+        """Mark a notification as delivered; `state` is what its sink returned."""
         self.told_at, self.uncertain, self.attempts = now, False, 0
         self.sequence += 1
         self.state = state
@@ -143,7 +143,7 @@ def phase_of(thread: Thread, *, firing: bool, again: bool) -> Phase:
     """Return where the thread stands with its next notification; `again`: nothing is new."""
     if not firing:
         return Phase.RESOLVED
-    if not thread.is_told:
+    if not thread.is_known_to_receiver:
         return Phase.OPENED
     return Phase.REPEATED if again else Phase.UPDATED
 

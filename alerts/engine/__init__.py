@@ -1,1 +1,1 @@
-"""What is due to whom, with Alertmanager's timing: pure."""
+"""Which notifications are due to which receivers, with Alertmanager's timing. Pure."""

@@ -1,7 +1,7 @@
-"""Whether a group of alerts is told now, and why: one pure function, after Alertmanager's dedup stage.
+"""Whether a group of alerts is notified now, and why: one pure function, after Alertmanager's dedup stage.
 
-The notification log remembers per receiver and group what was told last. The decision is made against it,
-never against what this process remembers, so a restart tells nothing twice.
+The notification log keeps the last notification per receiver and group. The decision is made against it,
+never against the memory of the process, so a restart sends nothing twice.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What was told last to one receiver about one group: fingerprints, and when (ms).
+    """The last notification of one receiver about one group: fingerprints, and when (ms).
 
-    `said`: fingerprint -> id of the finding that was told.
+    `said`: fingerprint -> id of the finding that was sent.
     """
 
     at: int
@@ -57,7 +57,7 @@ def needs_update(
     send_resolved: bool,
     changed: bool = False,
 ) -> Reason | None:
-    """Return why the group is told now, None where the receiver knows all of it already (times in ms)."""
+    """Return why the group is notified now, None where the receiver knows all of it (times in ms)."""
     if entry is None:
         return Reason.FIRST if firing else None
     if not firing <= entry.firing:

@@ -71,7 +71,7 @@ class Engine:
         return self._join(alert, now, also)
 
     def shorten(self, latest: int) -> None:
-        """Let what has an end be over at `latest` (ms); nobody is told of it again for that."""
+        """Move ends after `latest` (ms) to `latest`; this alone sends no notification."""
         for name, alert in list(self._state.alerts.items()):
             if latest < alert.ends_at < NEVER:
                 self._state.alerts[name] = replace(alert, ends_at=latest)
@@ -86,7 +86,7 @@ class Engine:
     def catch_up(self, now: int, *, is_behind: bool) -> None:
         """Decide about what is late only once nothing newer waits to be read: it may be over by then.
 
-        Nobody is told of an incident that began and ended while the monitor was away.
+        No receiver is notified of an incident that began and ended while the monitor was away.
         """
         was_behind, self._catches_up = self._catches_up, is_behind
         if was_behind and not is_behind:
@@ -94,12 +94,12 @@ class Engine:
                 if any(self._state.alerts[name].finding.late for name in group.alerts):
                     group.next_look = now
 
-    def next_look(self) -> int | None:
+    def next_due_at(self) -> int | None:
         """Return the earliest time (ms) at which `due` may have something to say."""
         return min((group.next_look for group in self._state.groups.values()), default=None)
 
     def due(self, now: int) -> list[Due]:
-        """Look at every group whose time has come and return what is due from now on."""
+        """Flush every group whose time has come; return the notifications that are due from now on."""
         found: list[Due] = []
         for key, group in list(self._state.groups.items()):
             route = self._routes[key[0]]
@@ -108,13 +108,13 @@ class Engine:
             if group.next_look <= now or group.next_look > now + longest:
                 group.next_look = now + route.group_interval
                 group.looked = True
-                found += self._look(key, self._hush(now), now)
+                found += self._due_of(key, self._hush(now), now)
         if not 0 <= now - self._state.collected_at < COLLECT_MS:
             self._collect(now)
         return found
 
     def present(self, way: str, key: Key, now: int) -> Due | None:
-        """Return what is still to be told of something due, as things are now; None if nothing is."""
+        """Return what is still to be sent of a due notification, as things are now; None if nothing is."""
         due = self._judge(way, key, self._hush(now), now)
         if due is not None and not due.firing and way in self._rules.quiet:
             self.sent(due, now)
@@ -128,7 +128,7 @@ class Engine:
         return firing, tuple(alert for alert in told if alert.resolved(now))
 
     def sent(self, told: Due, now: int) -> None:
-        """Record that the way out knows; alerts that are over and owed to nobody are then forgotten."""
+        """Record a delivery; resolved alerts that no receiver still waits for are forgotten."""
         self._state.log[told.way, told.key] = Entry(
             now,
             frozenset(alert.fingerprint for alert in told.firing),
@@ -148,7 +148,7 @@ class Engine:
         return hush.mutes(alert) or hush.swallows(alert)
 
     def alerts_of(self, key: Key) -> list[Alert]:
-        """Return the alerts of a group, those included that are over and still to be told."""
+        """Return the alerts of a group, also resolved ones that are still to be sent."""
         return [self._state.alerts[name] for name in self._state.groups[key].alerts]
 
     def silenced(self, way: str, key: Key, now: int) -> tuple[Alert, ...]:
@@ -196,7 +196,7 @@ class Engine:
         for key in self._keys.get(alert.fingerprint, ()):
             self._state.groups[key].former.add(alert.fingerprint)
 
-    def _look(self, key: Key, hush: Hush, now: int) -> list[Due]:
+    def _due_of(self, key: Key, hush: Hush, now: int) -> list[Due]:
         found = []
         for way in self.ways_of(key):
             due = self._judge(way, key, hush, now)
@@ -232,7 +232,7 @@ class Engine:
         return None if reason is None else Due(way, key, firing, resolved, reason)
 
     def _shown(self, way: str, key: Key, hush: Hush) -> list[Alert]:
-        """Return what of a group this way out is told of; what it knows as firing stays until its end."""
+        """Return the alerts of a group for this sink; an alert known to it as firing stays until its end."""
         group = self._state.groups.get(key)
         if group is None:
             return []
@@ -268,7 +268,7 @@ class Engine:
         return muted or (bool(active) and not any(any_holds(named[name], now) for name in active))
 
     def _forget(self, key: Key, resolved: Iterable[Alert]) -> None:
-        """Drop alerts that are over from a group, unless they began anew or somebody has yet to be told."""
+        """Drop resolved alerts from a group, unless they fire again or a receiver still waits for the end."""
         group = self._state.groups.get(key)
         if group is None or any((way, key) in self._state.pending for way in self.ways_of(key)):
             return

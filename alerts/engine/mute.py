@@ -1,6 +1,6 @@
-"""Who is not told at a moment: inhibition and silences, with Alertmanager's meaning. Pure.
+"""Which alerts are muted: inhibition and silences, with Alertmanager's meaning. Pure.
 
-Built once per look over all groups, because every alert is asked about and every firing one may inhibit.
+Built once per flush of all groups: every alert is asked about, and every firing one may inhibit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Hush:
         return self._silenced(alert.labels, self._now) or self._inhibits(alert.labels)
 
     def swallows(self, alert: Alert) -> bool:
-        """Whether another alert explains this one, so that it need not be told of by itself."""
+        """Whether another alert explains this one, so that it needs no notification of its own."""
         return self._swallowing.swallows(alert)
 
     def _inhibits(self, labels: Labels) -> bool:

@@ -24,7 +24,7 @@ Way = tuple[str, Key]
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What one way out has to be told about one group of alerts, `resolved` among them if all are over."""
+    """The notification that one sink is due about one group of alerts; `resolved` if all are over."""
 
     way: str
     key: Key
@@ -58,7 +58,7 @@ class State:
     refused: int = 0
 
 
-def nobody(_labels: Labels, _now: int) -> bool:
+def silence_nothing(_labels: Labels, _now: int) -> bool:
     """Silence nothing."""
     return False
 
@@ -79,7 +79,7 @@ class Rules:
     ways: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     quiet: frozenset[str] = frozenset()
     updating: frozenset[str] = frozenset()
-    silenced: Callable[[Labels, int], bool] = nobody
+    silenced: Callable[[Labels, int], bool] = silence_nothing
     fallback: tuple[Route, ...] = ()
 
     def ways_of(self, receiver: str) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ _DISTINGUISHING = ("reason", "cause", "sink")
 class Alert:
     """One incident. `starts_at`, `ends_at` in ms since epoch; `finding` is the newest one of the incident.
 
-    A `quiet` one is too light to be told; it may explain others.
+    A `quiet` alert is below the severity of notifications; it may explain others.
     """
 
     fingerprint: str
@@ -46,7 +46,7 @@ class Alert:
 
 
 class Alerts(dict[str, Alert]):
-    """Alerts by fingerprint. Those of one group are found without a walk over the others."""
+    """Alerts by fingerprint, indexed by group."""
 
     def __init__(self, alerts: Iterable[Alert] = ()) -> None:
         super().__init__()

@@ -51,7 +51,7 @@ class Policy:
     teams: Mapping[str, str] = field(default_factory=dict)
 
     def is_quiet(self, severity: Severity) -> bool:
-        """Whether nobody is told of alerts this light."""
+        """Whether alerts of this severity send no notification."""
         return RANK[severity] < RANK[self.minimum_severity]
 
 
@@ -94,7 +94,7 @@ def _continued(first: Alert, finding: Finding, policy: Policy) -> Alert:
     """
     if finding.phase == "resolved":
         return _ended(first, finding, policy) or first
-    if not _tells(finding, policy):
+    if not _is_sure_enough(finding, policy):
         return first
     severity = louder(first.finding.severity, finding.severity)
     return replace(
@@ -108,7 +108,7 @@ def apply(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None
     """Return the alert after this finding, None where there is none; `alert` is what it was before."""
     if finding.phase == "resolved":
         return _ended(alert, finding, policy)
-    if not _tells(finding, policy):
+    if not _is_sure_enough(finding, policy):
         return alert
     at = began(finding)
     fires = alert is not None and alert.ends_at > at
@@ -116,7 +116,7 @@ def apply(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None
         fingerprint(finding),
         labels_of(finding, policy.teams),
         alert.starts_at if alert is not None and fires else at,
-        NEVER if finding.phase is not None else _held(finding) + policy.hold_ms,
+        NEVER if finding.phase is not None else _open_from(finding) + policy.hold_ms,
         finding,
         quiet=policy.is_quiet(finding.severity),
     )
@@ -127,13 +127,13 @@ def began(finding: Finding) -> int:
     return finding.at if finding.detected_at < 0 else min(finding.at, finding.detected_at)
 
 
-def _held(finding: Finding) -> int:
-    """Return the time from which an alert without an end is held (ms); what is told late is not news."""
+def _open_from(finding: Finding) -> int:
+    """Return the time (ms) from which an alert without an end is open; a late one starts at its own time."""
     known = finding.detected_at >= 0 and not finding.late
     return finding.detected_at if known else began(finding)
 
 
-def _tells(finding: Finding, policy: Policy) -> bool:
+def _is_sure_enough(finding: Finding, policy: Policy) -> bool:
     if finding.history:
         return False
     if policy.is_quiet(finding.severity) and not (finding.kind in _EXPLAINING or finding.groups_total):
@@ -142,7 +142,7 @@ def _tells(finding: Finding, policy: Policy) -> bool:
 
 
 def _ended(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None:
-    """End the alert; its labels stay those it fired with, so that it ends where it was told.
+    """Resolve the alert; it keeps the labels that it fired with, so that it ends where it was sent.
 
     What many groups suffer at once lasts for as long as these groups' own alerts, which it explains.
     """
@@ -155,7 +155,7 @@ def _ended(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | Non
         members=finding.members or last.members,
         details={**last.details, **finding.details},
     )
-    ends_at = max(began(finding), _held(last) + policy.hold_ms if last.groups_total else 0)
+    ends_at = max(began(finding), _open_from(last) + policy.hold_ms if last.groups_total else 0)
     return replace(alert, ends_at=min(alert.ends_at, ends_at), finding=summed)
 
 
@@ -175,7 +175,7 @@ def _around(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:
 
 
 def _refilled(alerts: Alerts, finding: Finding) -> list[Alert]:
-    """Return the alerts of the whole group that a completed generation ends; those of a topic stay."""
+    """Return the alerts of the whole group that a completed generation ends; alerts of a topic stay."""
     if finding.kind is not Kind.REBALANCE:
         return []
     ends_at = began(finding)

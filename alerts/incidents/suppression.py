@@ -87,7 +87,7 @@ def _rolls_up(source: Alert, alert: Alert) -> bool:
 def _may_be_in(above: Finding, below: Finding) -> bool:
     """Whether a group that a roll-up cannot name beside so many others is taken to be in it.
 
-    What is told of it happened at that time, and on the host that they share, if they do.
+    The notification has that time, and the host that they share, if any.
     """
     first = above.at if above.opened_at is None else above.opened_at
     shared = {cause.host for cause in above.causes if cause.host is not None}

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 
 class Style(StrEnum):
-    """How a span looks."""
+    """The style of a span."""
 
     PLAIN = "plain"
     BOLD = "bold"

@@ -1,6 +1,6 @@
-"""The second line of a message: who is at fault, since when, how bad; of an incident that is over, its end.
+"""The second line of a message: whose fault, since when, how bad; of a resolved incident, how it ended.
 
-Pure. Title and lead together answer what somebody asks who was just woken; every medium shows them first.
+Pure. Title and lead answer the first questions of the person on call; every medium shows them first.
 """
 
 from __future__ import annotations

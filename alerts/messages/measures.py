@@ -138,7 +138,7 @@ def key_rows(finding: Finding) -> list[Row]:
 
 
 def more_rows(finding: Finding) -> list[Row]:
-    """Return the rows that only somebody who investigates asks for."""
+    """Return the rows for an investigation."""
     rows = [
         ("Generation", _generation(finding)),
         ("Joining took", text.bounds(finding.join_ms_min, finding.join_ms_max)),

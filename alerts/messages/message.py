@@ -59,7 +59,7 @@ def message_of(finding: Finding, links: Links = NO_LINKS, ended: Ended | None = 
     blocks.append(Paragraph((bold("Next: "), plain(next_step(finding, over=ended is not None)))))
     if addresses := links_of(finding, links):
         blocks.append(Paragraph(addresses))
-    details = [Fields(tuple(more)), *_causes(finding, ended), *_who(finding)]
+    details = [Fields(tuple(more)), *_causes(finding, ended), *_member_blocks(finding)]
     tone = Tone.RESOLVED if ended is not None else _TONES[finding.severity]
     return Message(tone, title_of(finding, over=ended is not None), tuple(blocks), tuple(details))
 
@@ -127,7 +127,7 @@ def _opened(finding: Finding) -> str:
 
 
 def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], list[LabelledLine]]:
-    """Return the labelled lines to act on, and those for somebody who investigates."""
+    """Return the labelled lines to act on, and the lines for an investigation."""
     groups = [("Groups", _groups(finding))] if finding.groups else []
     own = measures.key_rows(finding)
     last = [*_worded(measures.more_rows(finding)), ("Evidence", (_evidence(finding),))]
@@ -172,7 +172,7 @@ def _cause(entry: CauseEntry) -> Line:
     return (*line, plain(": "), *_why(entry)) if entry.why else line
 
 
-def _who(finding: Finding) -> list[Block]:
+def _member_blocks(finding: Finding) -> list[Block]:
     moved = [member for member in finding.members if member.role in _HAPPENED]
     shown = moved[:MAX_MEMBERS]
     if not shown:

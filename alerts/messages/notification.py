@@ -108,7 +108,7 @@ class Sink(Protocol):
     def resend_ms(self) -> int | None: ...  # noqa: D102 - see the class
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
-        """Tell the service; blocks up to the sink's timeout; raises nothing but SinkError."""
+        """Send to the service; blocks up to the sink's timeout; raises nothing but SinkError."""
         ...
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The routing tree: which receivers an alert goes to, how it is grouped, and when it may be told again.
+"""The routing tree: the receivers of an alert, its grouping, and when it may be repeated.
 
 Alertmanager's semantics: children inherit what they do not set; an alert goes down the first child that
 matches, and on to the next siblings where that child says `continue`; where none does, the node takes it.
@@ -60,7 +60,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class InhibitRule:
-    """While a `source` alert fires, `target` alerts that share the labels `equal` with it are not told."""
+    """While a `source` alert fires, `target` alerts with the same `equal` labels are muted."""
 
     source: tuple[Matcher, ...]
     target: tuple[Matcher, ...]

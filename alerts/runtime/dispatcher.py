@@ -126,13 +126,13 @@ class Dispatcher:
         self._committed.append((name, behind))
         self._bell.set()
 
-    def held_up(self) -> str:
-        """Say in one sentence that no alert is told, "" where the dispatcher makes its rounds."""
+    def stalled_reason(self) -> str:
+        """Return in one sentence why no alert is sent, "" while the dispatcher runs."""
         return HELD_UP if time.monotonic() - self._rounded_at > HELD_UP_S else ""
 
     def failing(self) -> str:
-        """Say in one sentence why alerts are not told, or which receivers fail; "" where all is well."""
-        return self.held_up() or "; ".join(filter(None, (self._aside, self.status.failing())))
+        """Return in one sentence why alerts are not sent, or which receivers fail; "" where all is well."""
+        return self.stalled_reason() or "; ".join(filter(None, (self._aside, self.status.failing())))
 
     def __enter__(self) -> Self:
         self._rounded_at = time.monotonic()
@@ -140,9 +140,9 @@ class Dispatcher:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop; what is under way has some seconds left, and is else told by the next process.
+        """Stop; attempts under way have some seconds left, else the next process sends them.
 
-        That the monitor is blind is told at once: whatever ended it may keep the next process from starting.
+        A blind monitor is notified at once: what ended it may keep the next process from starting.
         """
         self._stop.set()
         self._bell.set()
@@ -179,7 +179,7 @@ class Dispatcher:
         self._refresh()
         changed = self._settle()
         self._take(now)
-        self._dispatch.look(now)
+        self._dispatch.advance(now)
         self._say_refused()
         outgoing = self._dispatch.ready(now)
         try:

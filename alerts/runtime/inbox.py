@@ -91,7 +91,7 @@ class Inbox:
 
 
 def _in_order(found: list[tuple[BatchName, int]]) -> list[BatchName]:
-    """Return batches by the time they were written, but those of one query always by their number.
+    """Return batches by the time they were written; batches of one query by their number.
 
     Object stores count whole seconds, and their machines' clocks differ.
     """

@@ -95,7 +95,7 @@ class JournalParts:
 
 
 def entry(outgoing: Outgoing, now: int) -> dict[str, Any]:
-    """Return what is noted of one notification: whom, what, why, and about which findings."""
+    """Return the journal entry of one notification: receiver, result, reason and findings."""
     due, told = outgoing.due, outgoing.notification
     return {
         "at": now,

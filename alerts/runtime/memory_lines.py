@@ -120,7 +120,7 @@ def _entry(entry: Entry) -> list[Any]:
 
 
 def memory_of(entries: Iterable[tuple[list[Any], Any]]) -> Memory:
-    """Return the memory that these entries tell. Raises ValueError, KeyError, TypeError for others."""
+    """Return the memory in these entries. Raises ValueError, KeyError, TypeError for others."""
     kinds: dict[str, list[tuple[list[Any], Any]]] = {}
     for (kind, *key), value in entries:
         kinds.setdefault(kind, []).append((key, value))

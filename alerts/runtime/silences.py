@@ -1,4 +1,4 @@
-"""Silences: matchers that hold notifications back for a while, with who asked for it and why.
+"""Silences: matchers that mute notifications for a while, with author and comment.
 
 Each is a file of its own in the storage folder, because other processes write them: the command line adds
 and ends silences while the job runs, from other machines too, and the job looks whether there are others. Its
@@ -156,7 +156,7 @@ def _silence(entry: dict[str, Any]) -> Silence:
 
 
 class Silences:
-    """The silences of a running job: looks at the files when told to.
+    """The silences of a running job, read again from the files on request.
 
     A file that cannot be read is passed over, one that was read before holds as it was; it is tried again.
     """
@@ -177,13 +177,13 @@ class Silences:
             return []
         said = self._damaged
         try:
-            self._look()
+            self._reload()
         except OSError as error:
             self._damaged = {"": f"the folder of silences cannot be read ({error}): the last ones hold"}
         self._look_at = now + (REMOTE_LOOK_S if self._damaged else self._files.look_s)
         return [why for name, why in self._damaged.items() if name not in said]
 
-    def _look(self) -> None:
+    def _reload(self) -> None:
         names = self._files.names()
         if names == self._names and not self._damaged:
             return

@@ -33,7 +33,7 @@ class WayStatus:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One look. `firing`: severity -> open alerts that can be told. `refused`: alerts beyond the bound."""
+    """One snapshot. `firing`: severity -> open alerts that can notify. `refused`: alerts beyond the bound."""
 
     at: int
     ways: tuple[WayStatus, ...]

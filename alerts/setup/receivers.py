@@ -51,7 +51,7 @@ def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], 
     return Plan(
         rules=replace(rules, silenced=silenced or rules.silenced, fallback=tuple(map(_fallback, names))),
         ways=ways,
-        policy=policy_of(section, settings.detection.groups),
+        policy=policy_of(section, settings.detection.teams),
         links=links_of(settings),
         watchdog=WatchdogRule(
             ways=tuple(way for name in section.watchdog.to for way in names[name]),
@@ -86,7 +86,7 @@ def sinks_of(settings: Settings) -> dict[str, Sink]:
 
 
 def _said(error: Exception, way: options.WayOut) -> str:
-    """Return the words of an error; those of a library that quotes a secret are left out."""
+    """Return the text of an error; a library's text that quotes a secret is left out."""
     words = str(error)
     if any(secret in words for secret in way.secrets()):
         return f"one of its secret values cannot be used ({type(error).__name__})"

@@ -21,11 +21,10 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.kinds import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Mapping
 
     from rebalance_monitor.alerts.routing.intervals import Interval
     from rebalance_monitor.config import alerts as config
-    from rebalance_monitor.config.detection import GroupRule
     from rebalance_monitor.config.durations import Duration
     from rebalance_monitor.config.receivers import WayOut
 
@@ -42,7 +41,7 @@ TOP = Route(
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a look at the configuration found: what stops it, and what is merely odd."""
+    """The result of a check of the configuration: errors and warnings."""
 
     problems: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -64,23 +63,14 @@ def rules_of(section: config.Alerts) -> Rules:
     )
 
 
-def policy_of(section: config.Alerts, groups: Iterable[GroupRule] = ()) -> Policy:
-    """Return the mapping of findings to alerts; `groups` say which team a group has."""
+def policy_of(section: config.Alerts, teams: Mapping[str, str]) -> Policy:
+    """Return the mapping of findings to alerts; `teams` maps patterns of groups to teams."""
     return Policy(
         hold_ms=section.hold.ms,
         min_confidence=section.min_confidence,
         minimum_severity=Severity(section.minimum_severity),
-        teams=teams_of(groups),
+        teams=teams,
     )
-
-
-def teams_of(groups: Iterable[GroupRule]) -> dict[str, str]:
-    """Return pattern -> team, in the order of the rules."""
-    teams: dict[str, str] = {}
-    for rule in groups:
-        if rule.team is not None:
-            teams.setdefault(rule.pattern, rule.team)
-    return teams
 
 
 def names_of(section: config.Alerts) -> dict[str, tuple[str, ...]]:
@@ -102,7 +92,7 @@ def ways_of(section: config.Alerts) -> dict[str, tuple[str, WayOut]]:
 
 
 def takes_updates(kind: str, way: WayOut) -> bool:
-    """Whether this way out is told news of an open incident: only a Slack thread does not page for it."""
+    """Whether this sink is sent news of an open incident: only a Slack thread does not page for it."""
     if way.send_updates is not None:
         return way.send_updates
     return kind == "slack" and getattr(way, "token", None) is not None
@@ -243,7 +233,7 @@ def _receivers(route: config.Route, above: str | None = None) -> Iterator[str]:
 
 
 def _open(routes: tuple[config.Route, ...]) -> Iterator[config.Route]:
-    """Yield the routes that something can reach: those up to one that takes everything."""
+    """Yield the routes that an alert can reach: up to the first that takes everything."""
     for route in routes:
         yield route
         if not route.matchers and not route.goes_on:

@@ -1,1 +1,1 @@
-"""Sinks: where notifications go. Each is one class behind `base.Sink`; nothing here decides what is told."""
+"""Sinks: where notifications go. Each is one class behind `Sink`; nothing here decides what is sent."""

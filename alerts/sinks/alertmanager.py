@@ -43,7 +43,7 @@ Json = dict[str, Any]
 
 
 class AlertmanagerSink:
-    """Pushes to every address; `headers` (say, Authorization) go with each. `state`: labels told last.
+    """Pushes to every address; `headers` (say, Authorization) go with each. `state`: labels sent last.
 
     `beat_ms`: how often the watchdog is sent.
     """
@@ -74,7 +74,7 @@ class AlertmanagerSink:
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Push the alerts of the notification, and an end for labels that are no longer theirs."""
-        self._tell_all(json.dumps(self.pushed(notification, now_ms)).encode(), now_ms)
+        self._post_to_all(json.dumps(self.pushed(notification, now_ms)).encode(), now_ms)
         firing = [alert for alert in notification.alerts if not alert.resolved(now_ms)]
         return Sent({alert.fingerprint: json.dumps(labels_for(alert.labels)) for alert in firing})
 
@@ -102,7 +102,7 @@ class AlertmanagerSink:
             "generatorURL": self._links.page_of(alert.finding) or "",
         }
 
-    def _tell_all(self, body: bytes, now_ms: int) -> None:
+    def _post_to_all(self, body: bytes, now_ms: int) -> None:
         headers = {name: value.get_secret_value() for name, value in self._headers.items()}
         headers["Content-Type"] = "application/json"
         failed: list[SinkError] = []
@@ -129,7 +129,7 @@ def _fitting(value: str) -> str:
 
 
 def _ended(notification: Notification, now_ms: int) -> list[Json]:
-    """Return an end for each label set told before that is not among the alerts' own now."""
+    """Return an end for each label set sent before that no alert has now."""
     told = {name: json.loads(labels) for name, labels in notification.state.items()}
     own = [labels_for(alert.labels) for alert in notification.alerts]
     past = _moment(now_ms)

@@ -122,7 +122,11 @@ class Poster:
     def _ask(self, url: str, body: bytes, headers: Mapping[str, str], whole: Deadline) -> Response:
         try:
             with self._client.stream(
-                "POST", url, content=body, headers=dict(headers), extensions={"trace": _watched_by(whole)}
+                "POST",
+                url,
+                content=body,
+                headers=dict(headers),
+                extensions={"trace": _trace_connections(whole)},
             ) as answer:
                 return Response(answer.status_code, answer.headers, _head(answer, self._timeout_s))
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
@@ -151,8 +155,8 @@ def _client(net: Net, tls: ssl.SSLContext) -> httpx.Client:
     )
 
 
-def _watched_by(whole: Deadline) -> Callable[[str, dict[str, Any]], None]:
-    """Return what the client tells of its steps: each connection that it makes is watched."""
+def _trace_connections(whole: Deadline) -> Callable[[str, dict[str, Any]], None]:
+    """Return a trace callback that puts each new connection under the deadline."""
 
     def trace(_event: str, info: dict[str, Any]) -> None:
         stream: Any = info.get("return_value")
@@ -195,7 +199,7 @@ def unreached(what: str, error: BaseException) -> SinkError:
 
 
 def _behind(error: BaseException) -> Iterator[BaseException]:
-    """Yield the error and those that it came from."""
+    """Yield the error and its causes."""
     seen: BaseException | None = error
     while seen is not None:
         yield seen

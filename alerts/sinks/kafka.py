@@ -36,7 +36,7 @@ _PERMANENT = {
 
 
 class KafkaSink:
-    """Writes to one topic; `properties` are those of the client, `secrets` are added to them."""
+    """Writes to one topic; `properties` are client properties, `secrets` are added to them."""
 
     kind = "kafka"
     is_idempotent = False
@@ -127,7 +127,7 @@ class _FatalError(SinkError):
 
 
 def _said(error: KafkaError, hidden: Mapping[str, str]) -> str:
-    """Return the client's words, but for those with a secret in them its code."""
+    """Return the client's text, or its code where the text holds a secret."""
     words = str(error.str())
     return error.name() if any(value and value in words for value in hidden.values()) else words
 

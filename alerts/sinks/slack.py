@@ -162,7 +162,7 @@ class SlackSink:
         return str(self._call(method, {**sent, **blocks.render_text(message)})["ts"])
 
     def _search(self, method: str, wanted: Json, keys: dict[str, str]) -> Json | None:
-        """Return the first listed message with these keys; None also where we may not look."""
+        """Return the first listed message with these keys; None also without permission to read."""
         cursor = ""
         for _ in range(_MAX_PAGES):
             asked = {**wanted, "include_all_metadata": True, "limit": _PAGE, "cursor": cursor}

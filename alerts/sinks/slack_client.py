@@ -58,16 +58,16 @@ class _Https(HTTPSHandler):
 class _Connection(HTTPConnection):
     def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as urllib gives it
         super().__init__(*given, **named)
-        self._create_connection = partial(_watched, whole)
+        self._create_connection = partial(_connect_with_deadline, whole)
 
 
 class _TlsConnection(HTTPSConnection):
     def __init__(self, whole: Deadline, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as urllib gives it
         super().__init__(*given, **named)
-        self._create_connection = partial(_watched, whole)
+        self._create_connection = partial(_connect_with_deadline, whole)
 
 
-def _watched(whole: Deadline, *given: Any) -> socket.socket:  # noqa: ANN401 - as http.client gives it
+def _connect_with_deadline(whole: Deadline, *given: Any) -> socket.socket:  # noqa: ANN401 - as http.client gives it
     """Connect, and have the deadline watch the socket before a proxy or TLS says anything on it."""
     found = socket.create_connection(*given)
     whole.watch(found)

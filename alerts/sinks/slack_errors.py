@@ -1,4 +1,4 @@
-"""What Slack's error codes mean to a sender: try again, edit no more, leave the blocks out, or give up.
+"""What Slack's error codes mean to a sender: retry, stop editing, leave the blocks out, or give up.
 
 Codes from Slack's reference of chat.postMessage, chat.update and conversations.history. A code that is not
 known here is permanent: it says that something has to be changed.

@@ -66,7 +66,7 @@ def inspect(manifest: Place, states: Place) -> Inspection:
     used = found.generation if found else None
     lanes = found.identity.lanes if found else 0
     generations = tuple(
-        _looked_at(folder, int(folder.name) == used, lanes if int(folder.name) == used else 0)
+        _inspect_generation(folder, int(folder.name) == used, lanes if int(folder.name) == used else 0)
         for folder in _folders(states)
     )
     problems += [generation.problem for generation in generations if generation.problem]
@@ -90,7 +90,7 @@ def _folders(states: Place) -> list[Place]:
     return sorted((path for path in states.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
 
 
-def _looked_at(folder: Place, in_use: bool, lanes: int) -> Generation:  # noqa: FBT001 - one of its fields
+def _inspect_generation(folder: Place, in_use: bool, lanes: int) -> Generation:  # noqa: FBT001 - one of its fields
     number, note, uri = int(folder.name), folder / ELSEWHERE, ""
     try:
         uri = note.read_text(encoding="utf-8").strip() if note.exists() else ""

@@ -36,7 +36,7 @@ class ManifestError(ConfigError):
 class Identity:
     """What state depends on. shards: partitions of the topic. lanes: partitions, and keys, of Spark's state.
 
-    An empty id means the broker did not tell.
+    An empty id means that the broker reports none.
     """
 
     product_version: str

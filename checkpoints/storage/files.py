@@ -39,7 +39,7 @@ _TOKEN = secrets.token_hex(4)
 def replace_file(path: Place, content: bytes, mode: int = 0o644) -> None:
     """Make `path` hold `content`, durably: a reader sees the old bytes or the new ones, never a mixture.
 
-    `mode`: who may read it, where the file system knows that.
+    `mode`: its permissions, where the file system has them.
     """
     if is_remote(path):
         path.put(content)

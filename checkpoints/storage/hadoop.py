@@ -95,7 +95,7 @@ class HadoopFiles:
         return [self._info(path) for path in asked]
 
     def create_dir(self, path: str, *, recursive: bool) -> None:  # noqa: ARG002 - as pyarrow has it
-        """Make a folder and those above it; the job's own for its user alone."""
+        """Make a folder and its parents; the job's own for its user alone."""
         with _translated(path):
             place = self._path(path)
             if path == self.base and not self._files.exists(place):
@@ -186,7 +186,7 @@ class HadoopFiles:
                 if _is_missing(error):
                     return pafs.FileInfo(path, pafs.FileType.NotFound)
                 raise
-            return _told(path, found.isDirectory(), found.getLen(), found.getModificationTime())
+            return _file_info(path, found.isDirectory(), found.getLen(), found.getModificationTime())
 
     def _below(self, folder: str, *, deep: bool) -> Iterator[pafs.FileInfo]:
         with _translated(folder):
@@ -198,7 +198,7 @@ class HadoopFiles:
                 raise
             found = self._asked.of(statuses) if len(statuses) else ()
         for name, *known in found:
-            info = _told(f"{folder}/{name}", *known)
+            info = _file_info(f"{folder}/{name}", *known)
             yield info
             if deep and info.type == pafs.FileType.Directory:
                 yield from self._below(info.path, deep=True)
@@ -248,7 +248,7 @@ class _Asked:
         )
 
 
-def _told(path: str, is_folder: bool, size: int, written_ms: int) -> pafs.FileInfo:  # noqa: FBT001 - a row of a listing
+def _file_info(path: str, is_folder: bool, size: int, written_ms: int) -> pafs.FileInfo:  # noqa: FBT001 - a row of a listing
     kind = pafs.FileType.Directory if is_folder else pafs.FileType.File
     return pafs.FileInfo(path, kind, size=size, mtime_ns=written_ms * 1_000_000)
 

@@ -1,4 +1,4 @@
-"""Who owns a remote folder: a file that the owner writes again and again, since there is no lock to hold.
+"""The owner of a remote folder: a file that the owner renews, for object stores have no locks.
 
 Theory: the owner writes `owner.json` every third of `TERM_S`. Whoever finds one watches it, by its own clock,
 for one and a half terms: written meanwhile means alive, and the newcomer is refused; else the owner is dead
@@ -102,7 +102,7 @@ class Lease:
             log.warning("the storage could not be given up: the next start waits", why=str(error))
 
     def require(self) -> None:
-        """Raise FolderInUseError once another owns the folder, OSError while nobody knows."""
+        """Raise FolderInUseError once another process owns the folder, OSError while that is unknown."""
         if self._lost:
             raise FolderInUseError(self._lost)
         if self._now() - self._renewed_at > self._term_s:
@@ -157,7 +157,7 @@ class Lease:
         return owner is not None and owner.get("token") == self._token
 
     def _owner(self) -> Owner | None:
-        """Read whom the file names, and remember which version of it that is."""
+        """Read the owner in the file, and remember the version of the file."""
         read = self._file.read()
         if read is None:
             self._version = None
@@ -182,7 +182,7 @@ class Lease:
 
 
 def _self() -> Owner:
-    """Say who this is: a process id means something on one boot of one machine in one container only."""
+    """Return the identity of this process: a process id is unique in one boot and one container only."""
     return {"host": socket.gethostname(), "pid": os.getpid(), "space": _space()}
 
 
@@ -195,7 +195,7 @@ def _space() -> str:
 
 
 def _is_dead(owner: Owner) -> bool:
-    """Whether the owner was a process of this machine and is no more."""
+    """Whether the owner was a process of this machine and has ended."""
     if not owner.get("space") or owner["space"] != _space() or owner.get("host") != socket.gethostname():
         return False
     try:

@@ -41,7 +41,7 @@ def owned(folder: Path, lock: TextIO) -> Iterator[None]:
 def require_owned(place: Place) -> None:
     """Raise FolderGoneError where `place` lies below a folder of ours that is another one now.
 
-    Raises OSError where nobody can tell. Elsewhere than on this machine the lease is asked.
+    Raises OSError where that is unknown. On remote storage the lease decides.
     """
     if is_remote(place):
         return
@@ -52,7 +52,7 @@ def require_owned(place: Place) -> None:
 
 
 def make_folder(place: Place) -> None:
-    """Make a folder and those above it, where they are missing. Raises FolderGoneError, OSError."""
+    """Make a folder and its missing parents. Raises FolderGoneError, OSError."""
     require_owned(place)
     place.mkdir(parents=True, exist_ok=True)
 

@@ -141,7 +141,7 @@ class Remote:
         self._made = {made for made in self._made.copy() if made != key and not made.startswith(f"{key}/")}
 
     def make_folder(self, key: str) -> None:
-        """Make a folder and those above it, once; where folders are names only, by something in it."""
+        """Make a folder and its parents, once; where folders are names only, by an object in it."""
         if key in self._made:
             return
         if self.whole_puts:

@@ -144,7 +144,7 @@ class RemotePlace:
         return [place for _, place in self._listed(deep=False)]
 
     def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - as pathlib has it
-        """Make the folder and those above it."""
+        """Make the folder and its parents."""
         self.remote.make_folder(self.key)
 
     def put(self, content: bytes) -> None:

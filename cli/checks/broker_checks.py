@@ -197,7 +197,7 @@ def _consumed(settings: "Settings") -> frozenset[str]:
 
 
 def probe(admin: "ClusterAdmin", _settings: "Settings") -> Result:
-    """Look once for rebalancing groups at every broker."""
+    """Ask every broker once for rebalancing groups."""
     from rebalance_monitor.cluster.probe.probe import REBALANCING
 
     groups = [group for one in admin.brokers() for group in admin.list_groups(one.id, REBALANCING)]

@@ -1,4 +1,4 @@
-"""What `doctor` looks at: one function per check, each one line of the report.
+"""What `doctor` checks: one function per check, each one line of the report.
 
 A check says what is fine, or what is wrong and what to do. Those that ask a broker are in broker_checks.py.
 """

@@ -65,7 +65,7 @@ class Capture:
     def places(self) -> Iterator[tuple[Ints, Ints, Ints]]:
         """Yield partition, offset and timestamp (ms) of all records, many at a time, without their bytes."""
         columns = ("partition", "offset", "timestamp")
-        with _damage_told(self), pq.ParquetFile(self.records) as file:
+        with _damage_reported(self), pq.ParquetFile(self.records) as file:
             for batch in file.iter_batches(columns=list(columns)):
                 kinds = [RECORD_SCHEMA.field(name).type for name in columns]
                 arrays = [
@@ -74,7 +74,7 @@ class Capture:
                 partition, offset, stamp = (pc.cast(array, pa.int64()).to_numpy() for array in arrays)
                 yield partition, offset, stamp
 
-    def sighting_lines(self) -> Iterator[str]:
+    def sample_lines(self) -> Iterator[str]:
         """Yield the probe's sightings as JSON lines, in order of `at`; none where it did not run."""
         return _sampled(self.sightings, SIGHTING)
 
@@ -152,14 +152,14 @@ def _metadata(path: Path, schema: pa.Schema) -> Metadata:
 
 
 def _read(capture: Capture, row_groups: list[int] | None, batch_rows: int) -> Iterator[pa.RecordBatch]:
-    with _damage_told(capture), pq.ParquetFile(capture.records, pre_buffer=False) as file:
+    with _damage_reported(capture), pq.ParquetFile(capture.records, pre_buffer=False) as file:
         names = [name for name in RECORD_SCHEMA.names if name in file.schema_arrow.names]
         for batch in file.iter_batches(batch_rows, row_groups=row_groups, columns=names):
             yield conform(batch, capture.metadata.topic)
 
 
 @contextmanager
-def _damage_told(capture: Capture) -> Iterator[None]:
+def _damage_reported(capture: Capture) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError) as error:

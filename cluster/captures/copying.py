@@ -167,6 +167,6 @@ class _Samples:
     def drain(self, writer: CaptureWriter) -> None:
         """Write what the threads have got."""
         if self._probe:
-            writer.add_sightings(map(sample.to_json, self._probe.drain()))
+            writer.add_samples(map(sample.to_json, self._probe.drain()))
         if self._ends:
             writer.add_ends(map(ends.to_json, self._ends.drain()))

@@ -58,7 +58,7 @@ class CaptureWriter:
         """Take records in RECORD_SCHEMA: in offset order within a partition, partitions mixed at will."""
         self._spool.add(batch)
 
-    def add_sightings(self, lines: Iterable[str]) -> None:
+    def add_samples(self, lines: Iterable[str]) -> None:
         """Take sightings as JSON lines; called even once with none, the capture has a sightings file."""
         self._add_lines(SIGHTINGS, lines)
 
@@ -104,7 +104,7 @@ def write_capture(
         for batch in batches:
             writer.add(batch)
         if sightings is not None:
-            writer.add_sightings(sightings)
+            writer.add_samples(sightings)
         if ends is not None:
             writer.add_ends(ends)
         writer.finish(metadata)

@@ -52,7 +52,7 @@ class ClusterAdmin:
         require_answer(self._properties)
         arguments = {"client_id": CLIENT_ID, "request_timeout_ms": timeout_ms, **admin_arguments(properties)}
         arguments["bootstrap_servers"] = [part.strip() for part in self.servers.split(",")]
-        self._client = self._told(lambda: opened({"bootstrap_timeout_ms": timeout_ms, **arguments}))
+        self._client = self._call(lambda: opened({"bootstrap_timeout_ms": timeout_ms, **arguments}))
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +80,7 @@ class ClusterAdmin:
         return ".".join(map(str, self._version()))
 
     def cluster_operations(self) -> frozenset[str]:
-        """Give the operations that we may do on the cluster, e.g. "DESCRIBE"; empty where not told."""
+        """Give the operations that we may do on the cluster, e.g. "DESCRIBE"; empty where unknown."""
         return frozenset(self._cluster().get("authorized_operations") or ())
 
     def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
@@ -89,10 +89,10 @@ class ClusterAdmin:
         return None if answer is None else _topic(answer)
 
     def describe_topics(self, names: Sequence[str]) -> dict[str, Topic | str]:
-        """Give each of the topics, or Kafka's name of why it is not told. Needs Describe on each."""
+        """Give each of the topics, or Kafka's name of why it is unknown. Needs Describe on each."""
         from kafka.errors import for_code  # noqa: PLC0415
 
-        told = self._told(lambda: self._client.describe_topics(list(names))) if names else []
+        told = self._call(lambda: self._client.describe_topics(list(names))) if names else []
         return {
             one["name"]: for_code(one["error_code"]).message if one["error_code"] else _topic(one)
             for one in told
@@ -100,14 +100,14 @@ class ClusterAdmin:
 
     def list_offsets(self, topics: Mapping[str, Topic], stamp: int, *, committed: bool = False) -> Outcomes:
         """Give an offset, or what is wrong, of every partition of these topics (list_offsets.py)."""
-        return self._told(lambda: list_offsets(self._client, topics, Wanted(stamp, committed)))
+        return self._call(lambda: list_offsets(self._client, topics, Wanted(stamp, committed)))
 
     def committed_offsets(self, groups: Sequence[str]) -> dict[str, Committed | str]:
-        """Give the committed offsets of each group, or why they are not told (fetch_offsets.py)."""
-        return self._told(lambda: fetch_offsets(self._client, groups)) if groups else {}
+        """Give the committed offsets of each group, or why they are unknown (fetch_offsets.py)."""
+        return self._call(lambda: fetch_offsets(self._client, groups)) if groups else {}
 
     def topic_operations(self, name: str = OFFSETS_TOPIC) -> frozenset[str]:
-        """Give the operations that we may do on the topic, e.g. "READ"; empty where not told."""
+        """Give the operations that we may do on the topic, e.g. "READ"; empty where unknown."""
         answer = self._topic(name)
         return frozenset(answer.get("authorized_operations") or ()) if answer else frozenset()
 
@@ -127,7 +127,7 @@ class ClusterAdmin:
 
     def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
         """Give where the leaders' logs end those epochs, by partition (leader_epochs.py)."""
-        return self._told(lambda: epoch_ends(self._client, topic, epochs))
+        return self._call(lambda: epoch_ends(self._client, topic, epochs))
 
     def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give the offset that the next record of each partition will have."""
@@ -136,7 +136,7 @@ class ClusterAdmin:
     def log_bytes(self, name: str = OFFSETS_TOPIC) -> int | None:
         """Give how many bytes the topic's leaders hold on disk; None without Describe on the cluster."""
         try:
-            answers = self._told(lambda: self._client.describe_log_dirs([name]))
+            answers = self._call(lambda: self._client.describe_log_dirs([name]))
         except DependencyError:
             return None
         logs = [log for answer in answers for folder in answer["log_dirs"] for log in folder["topics"]]
@@ -158,7 +158,7 @@ class ClusterAdmin:
         return self._configs("TOPIC", name, None)
 
     def max_message_bytes(self, name: str = OFFSETS_TOPIC) -> int | None:
-        """Give the topic's `max.message.bytes`, None where it is not told."""
+        """Give the topic's `max.message.bytes`, None where it is unknown."""
         return _number(self.topic_configs(name).get("max.message.bytes"))
 
     def broker_configs(self, keys: Sequence[str]) -> dict[str, str | None]:
@@ -166,7 +166,7 @@ class ClusterAdmin:
         return self._configs("BROKER", str(self.brokers()[0].id), list(keys))
 
     def offsets_retention_ms(self) -> int | None:
-        """Give `offsets.retention.minutes` in ms, None where it is not told."""
+        """Give `offsets.retention.minutes` in ms, None where it is unknown."""
         minutes = _number(self.broker_configs(["offsets.retention.minutes"]).get("offsets.retention.minutes"))
         return None if minutes is None else minutes * MINUTE_MS
 
@@ -185,7 +185,7 @@ class ClusterAdmin:
     def group_session_timeouts(self) -> dict[str, int | None] | None:
         """Give the session timeout (ms) of each epoch-based group that has one of its own (Kafka 4.0+).
 
-        None as a group's where it is not told, and of all where a broker does not answer.
+        None as a group's where it is unknown, and of all where a broker does not answer.
         """
         try:
             old, typed = self._version() < GROUPS_WITH_VALUES, self.epoch_based_groups()
@@ -207,7 +207,7 @@ class ClusterAdmin:
     def session_timeouts_of(self, typed: Mapping[str, str]) -> dict[str, int | None]:
         """Give the session timeout (ms) that holds for each of these groups (name to type, Kafka 4.0+).
 
-        None where it is not told: without DescribeConfigs on the group, which need not exist.
+        None where it is unknown: without DescribeConfigs on the group, which need not exist.
         """
         found: dict[str, int | None] = {}
         names, keys = sorted(typed), [f"{kind}.session.timeout.ms" for kind in sorted(set(typed.values()))]
@@ -219,7 +219,7 @@ class ClusterAdmin:
 
     def _version(self) -> tuple[int, ...]:
         first = self.brokers()[0].id
-        return tuple(self._told(lambda: self._client.get_broker_version_data(first).broker_version))
+        return tuple(self._call(lambda: self._client.get_broker_version_data(first).broker_version))
 
     def _session_timeout(self, kind: str) -> int | None:
         name = f"group.{kind}.session.timeout.ms"
@@ -233,12 +233,12 @@ class ClusterAdmin:
         from kafka.admin import GroupState  # noqa: PLC0415
 
         wanted = [GroupState(state) for state in states] or None
-        return self._told(lambda: list(self._client.list_groups(broker_ids=[broker], states_filter=wanted)))
+        return self._call(lambda: list(self._client.list_groups(broker_ids=[broker], states_filter=wanted)))
 
     def may_describe_group(self, group: str) -> bool:
-        """Tell whether we may describe `group`; it need not exist."""
+        """Return whether we may describe `group`; it need not exist."""
         try:
-            self._told(lambda: self._client.list_group_offsets({group: None}))
+            self._call(lambda: self._client.list_group_offsets({group: None}))
         except AccessDeniedError:
             return False
         return True
@@ -250,7 +250,7 @@ class ClusterAdmin:
         as a whole on a group of Kafka Connect that is just stable again.
         """
         manager = self._client._manager  # noqa: SLF001 - nothing public asks without reading them
-        return self._told(lambda: dict(manager.run(self._described_groups, list(groups), broker)))
+        return self._call(lambda: dict(manager.run(self._described_groups, list(groups), broker)))
 
     async def _described_groups(self, groups: list[str], broker: int) -> dict[str, dict[str, Any]]:
         from kafka.protocol.admin import DescribeGroupsRequest  # noqa: PLC0415
@@ -260,7 +260,7 @@ class ClusterAdmin:
         return {group.group_id: group.to_dict() for group in answer.groups}
 
     def _cluster(self) -> dict[str, Any]:
-        return self._told(self._described)
+        return self._call(self._described)
 
     def _described(self) -> dict[str, Any]:
         try:
@@ -275,7 +275,7 @@ class ClusterAdmin:
     def _topic(self, name: str) -> dict[str, Any] | None:
         from kafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError  # noqa: PLC0415
 
-        answer: dict[str, Any] = self._told(lambda: self._client.describe_topics([name])[0])
+        answer: dict[str, Any] = self._call(lambda: self._client.describe_topics([name])[0])
         if answer["error_code"] == UnknownTopicOrPartitionError.errno:
             return None
         if answer["error_code"] == TopicAuthorizationFailedError.errno:
@@ -292,7 +292,7 @@ class ClusterAdmin:
 
         topic = self.topic(name)
         wanted = {TopicPartition(name, leader.partition): spec for leader in topic.leaders} if topic else {}
-        found = self._told(lambda: self._client.list_partition_offsets(wanted)) if wanted else {}
+        found = self._call(lambda: self._client.list_partition_offsets(wanted)) if wanted else {}
         return {place.partition: answer for place, answer in sorted(found.items())}
 
     def _configs(self, kind: str, name: str, keys: list[str] | None) -> dict[str, str | None]:
@@ -304,11 +304,11 @@ class ClusterAdmin:
         from kafka.admin import ConfigResource  # noqa: PLC0415
 
         resources = [ConfigResource(kind, name, keys) for name in names]
-        answer = self._told(lambda: self._client.describe_configs(resources, config_filter="all"))
+        answer = self._call(lambda: self._client.describe_configs(resources, config_filter="all"))
         told = answer.get(kind.lower(), {})
         return {name: {key: one["value"] for key, one in values.items()} for name, values in told.items()}
 
-    def _told(self, ask: Callable[[], T]) -> T:
+    def _call(self, ask: Callable[[], T]) -> T:
         """Ask, and turn the client's errors into sentences."""
         from kafka.errors import KafkaError, RetriableError  # noqa: PLC0415
 

@@ -29,7 +29,7 @@ from rebalance_monitor.config.kafka.values import (
     OIDC_NAMES,
     SAME_AS,
     contradictions,
-    settled,
+    normalise,
     translated,
 )
 
@@ -115,7 +115,7 @@ def portable(properties: Mapping[str, str]) -> dict[str, str]:
     problems, known = [], dict[str, str]()
     for name, value in properties.items():
         try:
-            known[SAME_AS.get(name, name)] = settled(name, value)
+            known[SAME_AS.get(name, name)] = normalise(name, value)
         except ValueError as error:
             problems.append(f"the property `kafka: {name}` {error}")
     if problems:

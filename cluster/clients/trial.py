@@ -151,7 +151,7 @@ class _Trial:
                 return [(broker.host, broker.port) for broker in found.brokers.values()]
             spent = time.monotonic() - started
             if self.down and not self.causes:
-                self._look(plain)
+                self._try_servers(plain)
             advertised = self.named - set(bootstrap)
             if spent > TIMEOUT_S and advertised:
                 return [_address(server) for server in sorted(advertised)]
@@ -178,15 +178,15 @@ class _Trial:
             self.down = True
             return
         match = SERVER.match(error.str())
-        if match and (cause := _judged(match["server"], error.str(), self.properties)):
+        if match and (cause := _cause_of_words(match["server"], error.str(), self.properties)):
             self.causes.setdefault(match["server"], cause)
             if match["id"] != BOOTSTRAP:
                 self.named.add(match["server"])
 
-    def _look(self, plain: Mapping[str, str]) -> None:
+    def _try_servers(self, plain: Mapping[str, str]) -> None:
         """Look by ourselves at servers that are down for a reason which librdkafka does not tell."""
         for server in _servers(plain):
-            if cause := looked_at(server, plain):
+            if cause := fault_of_server(server, plain):
                 self.causes[server] = cause
                 return
 
@@ -196,7 +196,7 @@ class _Trial:
     def _cause(self, plain: Mapping[str, str]) -> Cause:
         """Return the one cause to tell: a login that is refused, then what lasts, then what may pass."""
         if not self.causes:
-            self._look(plain)
+            self._try_servers(plain)
         known = sorted(self.causes.values(), key=lambda cause: (not cause.denied, cause.passes))
         return known[0] if known else _mute(", ".join(_servers(plain)))
 
@@ -227,7 +227,7 @@ def _words(error: Any, settings: Mapping[str, str]) -> str:  # noqa: ANN401 - th
     return error.args[0].name() if any(value and value in words for value in secrets) else words
 
 
-def _judged(server: str, words: str, properties: Mapping[str, str]) -> Cause | None:
+def _cause_of_words(server: str, words: str, properties: Mapping[str, str]) -> Cause | None:
     """Return what librdkafka's words mean; None for what they leave open."""
     for pattern, judge in MEANINGS:
         if match := re.search(pattern, words):
@@ -305,7 +305,7 @@ MEANINGS: tuple[tuple[str, Judge], ...] = (
 )
 
 
-def looked_at(server: str, plain: Mapping[str, str]) -> Cause | None:
+def fault_of_server(server: str, plain: Mapping[str, str]) -> Cause | None:
     """Connect to a server by ourselves; return what is wrong with name, port, TLS or the missing login."""
     host, port = _address(server.strip())
     try:

@@ -23,7 +23,7 @@ NOT_CONNECTED = "_NOT_CONNECTED"
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """group -> its committed offsets; group -> why they are not told."""
+    """group -> its committed offsets; group -> why they are unknown."""
 
     offsets: dict[str, Committed] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)

@@ -47,7 +47,7 @@ class Which(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Topic -> (partitions, topic id); topics that do not exist; topic -> why it is not told."""
+    """Topic -> (partitions, topic id); topics that do not exist; topic -> why it is unknown."""
 
     topics: dict[str, tuple[int, str]] = field(default_factory=dict)
     gone: frozenset[str] = frozenset()

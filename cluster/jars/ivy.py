@@ -107,7 +107,7 @@ def _fetch(
 ) -> None:
     work = Path(tempfile.mkdtemp(prefix=".fetch-", dir=target.parent))
     try:
-        with _told_when_slow(f"Fetching {', '.join(map(str, wanted))} (once, into {target}) …", say):
+        with _reported_when_slow(f"Fetching {', '.join(map(str, wanted))} (once, into {target}) …", say):
             _run_ivy(wanted, work, excluded)
         (work / "jars").rename(target)
     finally:
@@ -188,7 +188,7 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _told_when_slow(message: str, say: Callable[[str], None]) -> Iterator[None]:
+def _reported_when_slow(message: str, say: Callable[[str], None]) -> Iterator[None]:
     timer = threading.Timer(SILENT_S, say, [message])
     timer.daemon = True
     timer.start()

@@ -60,13 +60,13 @@ class GssapiLogin:
 
     def require(self) -> None:
         """Get a ticket, unless there is one. Raises DependencyError with the cause."""
-        self.told(lambda: self._credentials().lifetime)
+        self.call(lambda: self._credentials().lifetime)
 
     def exchange(self, host: str) -> Exchange:
         """Begin a SASL exchange with a broker. Raises DependencyError with the cause."""
-        return Exchange(self, self.told(lambda: self._context(host)), host)
+        return Exchange(self, self.call(lambda: self._context(host)), host)
 
-    def told(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - the library has no types
+    def call(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - the library has no types
         """Do it, and tell what fails by its cause. Raises DependencyError."""
         from gssapi.exceptions import GSSError  # noqa: PLC0415 - an optional dependency
 
@@ -139,9 +139,9 @@ class Exchange:
         elif not self.context.complete:
             self.answer = self._step(challenge)
         else:
-            offer: bytes = self.login.told(lambda: self.context.unwrap(challenge).message)
+            offer: bytes = self.login.call(lambda: self.context.unwrap(challenge).message)
             chosen = NO_LAYER + offer[1:] + str(self.context.initiator_name).encode()
-            self.answer = self.login.told(lambda: self.context.wrap(chosen, False).message)  # noqa: FBT003 - the library's signature
+            self.answer = self.login.call(lambda: self.context.wrap(chosen, False).message)  # noqa: FBT003 - the library's signature
             self.authenticated = True
 
     def is_done(self) -> bool:
@@ -157,4 +157,4 @@ class Exchange:
         return "Authenticated by GSSAPI"
 
     def _step(self, challenge: bytes | None) -> bytes:
-        return self.login.told(lambda: self.context.step(challenge)) or b""
+        return self.login.call(lambda: self.context.step(challenge)) or b""

@@ -37,7 +37,7 @@ def has_librdkafka(properties: Mapping[str, str]) -> bool:
     return login_kind(properties) in BY_LIBRDKAFKA
 
 
-def held_login(properties: Mapping[str, str]) -> HeldLogin | None:
+def shared_login(properties: Mapping[str, str]) -> HeldLogin | None:
     """Return the login of these properties; None where each client has it of its own."""
     kind = login_kind(properties)
     if kind in {LoginKind.NONE, LoginKind.PASSWORD}:
@@ -51,19 +51,19 @@ def held_login(properties: Mapping[str, str]) -> HeldLogin | None:
 
 def require_login(properties: Mapping[str, str]) -> None:
     """Log in as far as no broker has a part in it. Raises DependencyError with the cause, ConfigError."""
-    if login := held_login(properties):
+    if login := shared_login(properties):
         login.require()
 
 
 def login_problem(properties: Mapping[str, str]) -> DependencyError | None:
     """Return why the last login of this process with these (valid) properties failed, None if it did not."""
-    login = held_login(properties)
+    login = shared_login(properties)
     return login.problem if login else None
 
 
 def served(properties: Mapping[str, str]) -> str:
     """Say which client serves what under the login of these properties."""
-    login, kind = held_login(properties), login_kind(properties)
+    login, kind = shared_login(properties), login_kind(properties)
     if kind is LoginKind.NONE:
         return "none, or by certificate: every client has that of its own"
     if isinstance(login, JavaLogin | GssapiLogin):
@@ -80,7 +80,7 @@ def served(properties: Mapping[str, str]) -> str:
 
 def login_arguments(properties: Mapping[str, str]) -> dict[str, Any]:
     """Return kafka-python's arguments for a login that is more than a user and a password."""
-    login = held_login(properties)
+    login = shared_login(properties)
     if login is None:
         return {}
     _register_exchanges()

@@ -71,25 +71,25 @@ class JavaLogin:
     def exchange(self, host: str) -> Exchange:
         """Begin a SASL exchange with a broker. Raises DependencyError with the cause."""
         made = self._current()
-        return Exchange(self, made, self._told(lambda: made.client(host)), host)
+        return Exchange(self, made, self._call(lambda: made.client(host)), host)
 
-    def told_step(self, made: _Made, client: Any, challenge: bytes) -> bytes:  # noqa: ANN401 - of a JVM
+    def answer_challenge(self, made: _Made, client: Any, challenge: bytes) -> bytes:  # noqa: ANN401 - of a JVM
         """Give the answer to a challenge. Raises DependencyError with the cause."""
-        found = self._told(lambda: made.step(client, challenge))
+        found = self._call(lambda: made.step(client, challenge))
         self._failure = None
         return bytes(found or b"")
 
     def _current(self) -> _Made:
         with self._lock:
-            jvm = self._told(SHARED_JVM.for_logins)
+            jvm = self._call(SHARED_JVM.for_logins)
             if self._made is None or self._made.jvm is not jvm:
                 if self._failure and time.monotonic() < self._again_at:
                     raise self._failure.with_traceback(None)
                 self._again_at = time.monotonic() + AGAIN_S
-                self._made = self._told(lambda: _made(jvm, self._properties))
+                self._made = self._call(lambda: _made(jvm, self._properties))
             return self._made
 
-    def _told(self, act: Any) -> Any:  # noqa: ANN401 - as above
+    def _call(self, act: Any) -> Any:  # noqa: ANN401 - as above
         from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
         try:
@@ -123,14 +123,14 @@ class Exchange:
         if self.answer is None:
             self.login.attempts.begin(self.host)
             starts = self.made.starts(self.client)
-            self.answer = self.login.told_step(self.made, self.client, b"") if starts else b""
+            self.answer = self.login.answer_challenge(self.made, self.client, b"") if starts else b""
             self.complete = self.made.is_complete(self.client)
         return self.answer
 
     def receive(self, challenge: bytes) -> None:
         """Take what the broker sends; an empty one ends an exchange that Java's client holds for done."""
         ends = self.complete and not challenge
-        self.answer = b"" if ends else self.login.told_step(self.made, self.client, challenge)
+        self.answer = b"" if ends else self.login.answer_challenge(self.made, self.client, challenge)
         self.complete = self.made.is_complete(self.client)
         if self.is_done():
             self.login.attempts.end(self.host)

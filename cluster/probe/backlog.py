@@ -1,4 +1,4 @@
-"""The looks that wait until the driver takes them, bounded by their number and by what they hold.
+"""Probe samples that wait until the driver takes them, bounded by number and size.
 
 A batch may last for minutes, the first one over a long history for many, and it is while thousands of groups
 rebalance that a look is large. The oldest are dropped first: the newest say what is so now.
@@ -19,7 +19,7 @@ MOST_ENTRIES = 200_000
 
 
 class Backlog:
-    """Looks in the order in which they came; safe for one thread that adds and one that takes."""
+    """Probe samples in the order in which they came; safe for one thread that adds and one that takes."""
 
     def __init__(self, looks: int = MOST_LOOKS, entries: int = MOST_ENTRIES) -> None:
         self._bounds = looks, entries
@@ -30,7 +30,7 @@ class Backlog:
         """How many looks nobody has taken in time."""
 
     def add(self, look: ProbeSample) -> None:
-        """Let a look wait; the newest always does, however large."""
+        """Add a sample; the newest always does, however large."""
         looks, entries = self._bounds
         with self._lock:
             self._waiting.append(look)
@@ -49,5 +49,5 @@ class Backlog:
 
 
 def entries_of(look: ProbeSample) -> int:
-    """Count the groups and members that a look holds."""
+    """Count the groups and members of a sample."""
     return len(look.groups) + sum(map(len, look.members.values())) + len(look.listed or ())

@@ -69,7 +69,7 @@ class Answer:
     answered: bool = True
 
 
-def look(
+def take_sample(
     admin: Admin,
     pool: ThreadPoolExecutor,
     at: int,
@@ -77,7 +77,7 @@ def look(
     *,
     listing: bool = False,
 ) -> ProbeSample:
-    """Take one look at the cluster; `at` in ms. Brokers are asked side by side; never raises.
+    """Take one probe sample of the cluster; `at` in ms. Brokers are asked side by side; never raises.
 
     `listing`: ask for all groups as well. Brokers leave out, without an error, what may not be seen.
     """
@@ -110,7 +110,7 @@ def look(
 
 
 def _leaders(admin: Admin) -> tuple[tuple[int, int, int], ...]:
-    """Give who coordinates which groups; nothing where the topic may not be described: groups still may."""
+    """Return the coordinators of groups; nothing where the topic may not be described: groups still may."""
     try:
         topic = admin.topic()
     except AccessDeniedError:
@@ -118,10 +118,10 @@ def _leaders(admin: Admin) -> tuple[tuple[int, int, int], ...]:
     return tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
 
 
-def _looked(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> ProbeSample:
-    """Take one look, or say why there is none: the machine may have no thread left for it."""
+def _sample_or_error(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> ProbeSample:
+    """Take one probe sample, or say why there is none: the machine may have no thread left for it."""
     try:
-        return look(admin, pool, at, listing=listing)
+        return take_sample(admin, pool, at, listing=listing)
     except Exception as error:  # noqa: BLE001 - whatever it is must not end the looking
         return _away(at, _why(error))
 
@@ -194,7 +194,7 @@ def _members(answer: Mapping[str, Any]) -> tuple[tuple[str, str, str, str], ...]
 
 
 class ProbeThread:
-    """Looks at the cluster every `interval_s` seconds in a thread of its own; use as a context manager.
+    """Samples the cluster every `interval_s` seconds in a thread of its own; use as a context manager.
 
     Sightings wait until they are drained; of too many the oldest are dropped (backlog.py). A cluster that is
     away is said in the sightings and asked again. ConfigError for `properties` (Kafka client properties) that
@@ -218,7 +218,7 @@ class ProbeThread:
 
     @property
     def dropped(self) -> int:
-        """How many sightings were dropped because nobody drained them."""
+        """How many probe samples were dropped because they were not drained."""
         return self._waiting.dropped
 
     def start(self) -> None:
@@ -226,7 +226,7 @@ class ProbeThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop and wait for the look under way, at most a few seconds."""
+        """Stop and wait for the sample under way, at most a few seconds."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(2 * TIMEOUT_MS / 1000)
@@ -251,7 +251,7 @@ class ProbeThread:
                 at = int(self._clock() * 1000)
                 admin, failure = (admin, "") if admin else self._connected()
                 listing = began >= next_listing
-                sighting = _looked(admin, pool, at, listing=listing) if admin else _away(at, failure)
+                sighting = _sample_or_error(admin, pool, at, listing=listing) if admin else _away(at, failure)
                 if listing and admin:
                     next_listing = began + (LISTING_AGAIN_S if sighting.listed is None else LISTING_S)
                 self._waiting.add(sighting)

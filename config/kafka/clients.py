@@ -12,8 +12,8 @@ from typing import ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rebalance_monitor.config.kafka.addresses import servers_of
-from rebalance_monitor.config.kafka.values import settled
-from rebalance_monitor.config.secrets import Value, held, read_secret, revealed, shown
+from rebalance_monitor.config.kafka.values import normalise
+from rebalance_monitor.config.secrets import Value, as_value, read_secret, revealed, shown
 
 OWNED = {
     "group.id": "the monitor never joins a consumer group",
@@ -61,9 +61,9 @@ class FreeForm(BaseModel):
             return value
         if name in cls.owned:
             raise ValueError(f"`{name}` may not be set: {cls.owned[name]}")
-        given = read_secret(name, value) if key.endswith("_file") else held(name, value)
+        given = read_secret(name, value) if key.endswith("_file") else as_value(name, value)
         if cls._settles(name):
-            return held(name, cls._settled(name, revealed(given)))
+            return as_value(name, cls._normalise(name, revealed(given)))
         return given
 
     @classmethod
@@ -72,9 +72,9 @@ class FreeForm(BaseModel):
         return False
 
     @classmethod
-    def _settled(cls, name: str, value: str) -> str:
+    def _normalise(cls, name: str, value: str) -> str:
         try:
-            return settled(name, value)
+            return normalise(name, value)
         except ValueError as error:
             raise ValueError(f"`{name}` {error}") from None
 

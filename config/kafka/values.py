@@ -77,7 +77,7 @@ MEANT = {
 TLS_FILES = re.compile(r"ssl\.(truststore|keystore|ca|certificate|key)\.location")
 
 
-def settled(name: str, value: str) -> str:
+def normalise(name: str, value: str) -> str:
     """Return the value as all clients read it alike. Raises ValueError: what is wrong, without the name."""
     settle = SETTLED.get(SAME_AS.get(name, name))
     return value if settle is None else settle(value)

@@ -66,7 +66,7 @@ def judge(
     return _turn(state, scene, verdict(subscribers(state, subscriptions), counts))
 
 
-def judge_settled(state: GroupState, scene: Scene) -> list[Finding]:
+def judge_converged(state: GroupState, scene: Scene) -> list[Finding]:
     """Open, or resolve, the skew of a KIP-848 group that has converged; its members name no partitions."""
     loads = [_load(member) for member in state.members]
     subscribed = {member.subscribed for member in state.members}
@@ -79,7 +79,7 @@ def close(state: GroupState, scene: Scene) -> list[Finding]:
     """Withdraw what is open: the group has no members, or none whose spread can be judged."""
     rule, _, incident = state.skew_id.partition("/")
     state.skew_id = ""
-    return [_told(state, scene, Verdict(rule), "resolved", incident, "withdrawn")] if rule else []
+    return [_skew_finding(state, scene, Verdict(rule), "resolved", incident, "withdrawn")] if rule else []
 
 
 def severity(rule: str) -> Severity | None:
@@ -88,7 +88,7 @@ def severity(rule: str) -> Severity | None:
 
 
 def subscribers(state: GroupState, subscriptions: Mapping[str, Sequence[str]]) -> list[Subscriber]:
-    """Return the members as an assignor takes them; without those whose subscription is not known."""
+    """Return the members as an assignor takes them; members with an unknown subscription are left out."""
     return [
         Subscriber(
             member.member_id,
@@ -137,16 +137,16 @@ def _turn(state: GroupState, scene: Scene, found: Verdict) -> list[Finding]:
     rule, _, incident = state.skew_id.partition("/")
     if rule == found.rule:
         return []
-    told = [_told(state, scene, Verdict(rule), "resolved", incident, "completed")] if rule else []
+    told = [_skew_finding(state, scene, Verdict(rule), "resolved", incident, "completed")] if rule else []
     state.skew_id = ""
     if found.rule:
         incident = scene.identify(Kind.ASSIGNMENT_SKEWED, phase="opened")
         state.skew_id = f"{found.rule}/{incident}"
-        told.append(_told(state, scene, found, "opened", incident))
+        told.append(_skew_finding(state, scene, found, "opened", incident))
     return told
 
 
-def _told(
+def _skew_finding(
     state: GroupState,
     scene: Scene,
     found: Verdict,

@@ -1,4 +1,4 @@
-"""Partitions that nobody reads, or that two read, by one record: subscriptions against the assignment.
+"""Partitions without a reader, or with two, by one record: subscriptions against the assignment.
 
 The leader of a classic group assigns by what it knows. One that knows only its own topics (kafkajs) gives
 partitions to members that do not subscribe to them, which read none of them, and nobody those of the others'
@@ -59,10 +59,10 @@ def judge(state: GroupState, scene: Scene, after: Membership) -> list[Finding]:
     """Open, or resolve, what is wrong in the assignment of a completed generation."""
     if state.protocol in _UNJUDGED or not is_readable(state, after):
         return close(state, scene)
-    return _told(state, scene, faults(state, after.subscriptions), after.subscriptions)
+    return _open_or_close(state, scene, faults(state, after.subscriptions), after.subscriptions)
 
 
-def judge_settled(state: GroupState, scene: Scene) -> list[Finding]:
+def judge_converged(state: GroupState, scene: Scene) -> list[Finding]:
     """Open, or resolve, what is wrong in the target assignment that an epoch-based group has reached.
 
     Its members are assigned their targets then: partitions of a KIP-848 group, active tasks of a streams
@@ -70,7 +70,7 @@ def judge_settled(state: GroupState, scene: Scene) -> list[Finding]:
     """
     if not baselines.knows_members(state, scene.ts):
         return close(state, scene)
-    return _told(state, scene, faults(state, None), {})
+    return _open_or_close(state, scene, faults(state, None), {})
 
 
 def is_readable(state: GroupState, after: Membership) -> bool:
@@ -79,7 +79,7 @@ def is_readable(state: GroupState, after: Membership) -> bool:
     return readable and len(after.subscriptions) >= len(state.members)
 
 
-def _told(
+def _open_or_close(
     state: GroupState, scene: Scene, found: Faults, subscriptions: Mapping[str, Collection[str]]
 ) -> list[Finding]:
     if not (found.unread or found.twice or found.skipped):
@@ -137,7 +137,7 @@ def _places(member: Member) -> Iterator[tuple[int, int]]:
 
 
 def _skipped(owned: Collection[tuple[int, int]]) -> int:
-    """Count the partitions that nobody owns although a higher number of the same topic is owned.
+    """Count the partitions without an owner although a higher number of the same topic has one.
 
     Partitions are numbered without a gap, so these exist. A cooperative assignor withholds some on purpose.
     """

@@ -1,4 +1,4 @@
-"""Topics that a classic group subscribes to no more: their offsets expire while the group lives (KIP-211).
+"""Topics that a classic group no longer subscribes to: their offsets expire while it lives (KIP-211).
 
 The coordinator drops an offset of a Stable group whose topic nobody subscribes to once the retention has
 passed since its commit. When a generation no longer asks for a topic whose partitions were assigned, the last
@@ -44,17 +44,17 @@ def note(before: GroupState, state: GroupState, after: Membership, scene: Scene)
 
 
 def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list[Finding]:
-    """Remember nothing more of a topic; closes what was told of it."""
+    """Forget a topic, and resolve its incident."""
     last, incident = state.unsubscribed.pop(topic, (-1, ""))
     if not incident:
         return []
     anchor = f"{incident}/resolved"
-    found = _told(state, scene, topic, int(last), scene.ts, "resolved", anchor, str(incident))
+    found = _expiry_finding(state, scene, topic, int(last), scene.ts, "resolved", anchor, str(incident))
     return [replace(found, resolution=resolution)]
 
 
 def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
-    """Take an offset that is gone: it matters where its expiry is told, or will be, or if nobody is there."""
+    """Take an expired offset: it matters while its expiry is or will be reported, or the group is empty."""
     if not state.members:
         state.dropped_at = scene.ts
     if not state.unsubscribed:
@@ -63,7 +63,7 @@ def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
 
 
 def close(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
-    """Close everything: the group is gone."""
+    """Resolve all incidents: the group is removed."""
     return [found for topic in list(state.unsubscribed) for found in forget(state, scene, topic, resolution)]
 
 
@@ -92,7 +92,7 @@ def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
             anchor = deadline_anchor(0, topic, at)
             opened = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
             state.unsubscribed[topic] = [last, opened]
-            found.append(_told(state, scene, topic, int(last), at, "opened", anchor, opened))
+            found.append(_expiry_finding(state, scene, topic, int(last), at, "opened", anchor, opened))
     return found
 
 
@@ -106,7 +106,7 @@ def _commits(before: GroupState) -> dict[str, int]:
     return found
 
 
-def _told(
+def _expiry_finding(
     state: GroupState, scene: Scene, topic: str, last: int, at: int, phase: str, anchor: str, incident: str
 ) -> Finding:
     keep = scene.settings.offsets_retention_ms

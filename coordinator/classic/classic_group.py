@@ -144,7 +144,7 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def _only_grew(before: GroupState, state: GroupState) -> bool:
-    """Whether members came and none went: each that comes before the sync of others makes theirs fail.
+    """Whether members joined and none left: a join before the others have synced makes their SyncGroup fail.
 
     Unless the record had grown too large to be stored.
     """
@@ -164,8 +164,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     aborted = max(0, state.generation - before.generation - 1)
     # Who came with it from the other protocol was there before.
     change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
-    change = static_returns.told_apart(before, change, state.cst, aborted)
-    judged = _judged(before, state, change, aborted, scene)
+    change = static_returns.separate_returns(before, change, state.cst, aborted)
+    judged = _explain_departures(before, state, change, aborted, scene)
     gone = judged.gone
     if before.members:
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
@@ -188,8 +188,10 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     return found + unassigned_partitions.judge(state, scene, after)
 
 
-def _judged(before: GroupState, state: GroupState, change: Change, aborted: int, scene: Scene) -> Judged:
-    """Judge those that departed, and learn from how they did."""
+def _explain_departures(
+    before: GroupState, state: GroupState, change: Change, aborted: int, scene: Scene
+) -> Judged:
+    """Explain why members departed, and learn the timers that the departures show."""
     interval = scene.settings.max_poll_interval_ms
     judged = rebalance_causes.departures(before, change, state.cst, aborted, interval, history=scene.history)
     if judged.explained is not None:
@@ -210,14 +212,14 @@ def _beside(
 
 
 def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
-    """Report that the last member went; the record's time is exact because nobody was left to wait for."""
+    """Report that the last member departed; the record's time is exact: no member was left to wait for."""
     if not before.members:
         # Whoever came and went before its first assignment has begun the retention anew.
         withdrawn = empty_groups.resolve_expiring(state, scene, "withdrawn")
         return withdrawn + ([] if scene.history else empty_groups.stands_empty(state, scene))
     change = membership.compare(before.members, [])
     aborted = max(0, state.generation - before.generation - 1)
-    gone = _judged(before, state, change, aborted, scene).gone
+    gone = _explain_departures(before, state, change, aborted, scene).gone
     causes = ranked([cause for departure in gone for cause in departure.causes])
     rebalance_causes.remember(state, causes)
     incident = scene.identify(Kind.GROUP_EMPTY, phase="opened")
@@ -260,10 +262,10 @@ def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: 
     state.cst, state.started_at = before.cst, before.started_at
     for old, now in change.kept:
         now.silent_id, now.silent_at = old.silent_id, old.silent_at
-    found = silent_members.resolve_gone(change, state, scene)
+    found = silent_members.resolve_removed(change, state, scene)
     for old, now in change.replaced:
         now.host_stale, now.cadence, now.idle, now.joined_at = True, old.cadence, old.idle, scene.ts
-        found.append(static_takeovers.told(state, scene, old, now))
+        found.append(static_takeovers.find_takeover(state, scene, old, now))
     return found
 
 

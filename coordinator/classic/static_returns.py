@@ -21,8 +21,8 @@ _SURE = 0.6
 _EXPIRED = frozenset({Cause.STATIC_MEMBER_EXPIRED, Cause.POLL_INTERVAL_EXCEEDED})
 
 
-def told_apart(state: GroupState, change: Change, cst: int, aborted: int) -> Change:
-    """Return the change with those that had been removed as members that left and joined.
+def separate_returns(state: GroupState, change: Change, cst: int, aborted: int) -> Change:
+    """Return the change with removed static members that came back counted as left and joined.
 
     `cst`: the end of the join phase (ms) that followed `state`'s record and `aborted` generations. Of those
     that were replaced in place the host is marked as that of the old process.

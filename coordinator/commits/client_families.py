@@ -201,13 +201,13 @@ def recognise(
 
 
 def is_named(client_id: str, family: str) -> bool:
-    """Whether a library's own client id, or a protocol that no other has, tells the family."""
+    """Whether a library's default client id, or a protocol that only it has, names the family."""
     own = next((name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix)), "")
     return own == family or family in {"streams", CONNECT, "kafkajs"}
 
 
 def recognise_848(member_id: str) -> str:
-    """Tell a KIP-848 client by the base64 alphabet of the member id it made: Java's is URL-safe.
+    """Recognise a KIP-848 client by the base64 alphabet of its member id: Java's is URL-safe.
 
     About half of all ids have no character that differs; these are `unknown`.
     """

@@ -47,7 +47,7 @@ _known: dict[tuple[bytes, bytes], Plan] = {}
 
 
 class Owners:
-    """Who owns what under the current assignment of one group; good until the next record of the group."""
+    """The owner of each partition under the current assignment of a group; valid until its next record."""
 
     __slots__ = ("_layout", "_owned", "_plans", "_state")
 
@@ -59,7 +59,7 @@ class Owners:
         self._layout = _layout(state) if width <= _KNOWN_WIDTH else b""
 
     def plan(self, partitions: bytes) -> Plan:
-        """Say who has which place of a run with this list of partitions (T of the row contract)."""
+        """Return the owner of each place of a run with this list of partitions (T of the row contract)."""
         found = self._plans.get(partitions)
         if found is None:
             if len(self._plans) >= _MAX_PLANS:

@@ -26,15 +26,15 @@ Shares = dict[str, set[int]]
 """topic id -> partitions, of one member"""
 
 
-def unsettled(state: GroupState) -> bool:
-    """Whether commits may still tell a name: several topics, and not each name has one id."""
+def is_ambiguous(state: GroupState) -> bool:
+    """Whether commits can still resolve a topic id: several topics, and not each name has one id."""
     if not 1 < len(state.names) <= MAX_TOPICS or state.status != Status.STABLE:
         return False
     return any(len(state.aliases.get(name, ())) != 1 for name in state.names)
 
 
 def on_run(state: GroupState, listed: Iterable[tuple[str, int]], at: int) -> bool:
-    """Take a run of commits at `at` (ms); True where the request before it, now complete, told something.
+    """Take a run of commits at `at` (ms); True where the request before it, now complete, resolved an id.
 
     A run may be cut anywhere, so what was committed at one time is put together first.
     """
@@ -62,7 +62,7 @@ def _learn(state: GroupState) -> bool:
 
 
 def forget(state: GroupState) -> None:
-    """Forget names of topics that the group is assigned no more: one that is made anew has another id."""
+    """Forget topics no longer assigned to the group: a topic that is created again has another id."""
     here = set(state.topics)
     state.aliases = {
         name: ids for name, ids in state.aliases.items() if name in state.names and here.issuperset(ids)

@@ -158,7 +158,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
                 del gaps[0]
         if gap >= member.rebalance_timeout > 0:
             member.stalled_at = at
-        if gap > member.session_timeout and _told_nothing(state, member):
+        if gap > member.session_timeout and _survived_silence(state, member):
             member.idle = _TOLD_NOTHING
         half = member.session_timeout // 2
         if gap > half or cadence > half or member.fresh or member.commits + 1 == STEADY_COMMITS:
@@ -178,8 +178,8 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     member.moved = member.fresh = False
 
 
-def _told_nothing(state: GroupState, member: Member) -> bool:
-    """Whether it lived, busy before, through a silence that was no barrier, nor one of the whole group."""
+def _survived_silence(state: GroupState, member: Member) -> bool:
+    """Whether a busy member survived a silence that was neither a join phase nor one of the whole group."""
     busy = member.idle == 0 and member.commits >= STEADY_COMMITS
     return busy and member.last_commit > max(state.cst, state.resumed_at - 1)
 

@@ -46,7 +46,7 @@ class Deadline(NamedTuple):
 
 
 def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | None:
-    """Return the member's next deadline that was not told yet, None where silence means nothing."""
+    """Return the member's next deadline that is not reported yet, None where its silence means nothing."""
     if not baselines.knows_epochs(state) or not baselines.is_described(state, member):
         return None
     if owes(member):
@@ -84,7 +84,7 @@ def under_traffic(member: Member) -> bool:
 
 
 def moving(state: GroupState, now: int) -> set[int]:
-    """Return the places in the group's topics of those on which offsets of a member move until `now` (ms)."""
+    """Return the places in the group's topics at which offsets of a member moved until `now` (ms)."""
     return {
         topic
         for member in state.members

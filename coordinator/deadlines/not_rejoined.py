@@ -66,12 +66,12 @@ class Seen:
 
     @property
     def margin(self) -> int:
-        """How far apart (ms) its commits must be from others' to tell anything."""
+        """Its commits must be this far (ms) from those of other members to be evidence."""
         return max(MARGIN_MS, 2 * self.cadence)
 
 
 def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
-    """Return those that have not rejoined a barrier seen since `since` (ms), oldest commit first.
+    """Return the members that have not rejoined a join phase seen since `since` (ms), oldest commit first.
 
     `now` (ms): until when their commits are known.
     """
@@ -90,7 +90,7 @@ def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
 def by_summary(
     summary: Mapping[str, Any], since: int, limit: int, listed: Collection[str] | None = None
 ) -> list[Seen]:
-    """Return those that a group's summary tells to hold a barrier seen since `since` (ms).
+    """Return the members that, by the group's summary, hold a join phase seen since `since` (ms).
 
     `limit`: from which duration (ms) on it is stuck. Only those `listed`, where the brokers told who is left.
     """
@@ -118,7 +118,7 @@ def by_summary(
     return missing(seen, since, told_at)
 
 
-def seen(state: GroupState, member: Member) -> Seen:
+def describe_member(state: GroupState, member: Member) -> Seen:
     """Describe a member of the group by its commits."""
     return Seen(
         member.member_id,
@@ -133,21 +133,23 @@ def seen(state: GroupState, member: Member) -> Seen:
     )
 
 
-def is_untold(state: GroupState, settings: DetectionSettings, now: int) -> bool:
+def has_new_silence(state: GroupState, settings: DetectionSettings, now: int) -> bool:
     """Whether a member has stopped committing by `now` (ms), but had not when the last summary was made."""
     quiet = limits_of(state, settings).warns // 2
-    return any(state.last_summary < member.last_commit + quiet <= now for member in _telling(state))
+    return any(
+        state.last_summary < member.last_commit + quiet <= now for member in _regular_committers(state)
+    )
 
 
 def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
     """Earliest clock (ms) after `now` at which a member that commits may be found to have stopped."""
     quiet = limits_of(state, settings).warns // 2
-    ahead = (member.last_commit + quiet for member in _telling(state))
+    ahead = (member.last_commit + quiet for member in _regular_committers(state))
     return min((at for at in ahead if at > now), default=NEVER)
 
 
-def held(rebalance: Finding) -> list[Seen]:
-    """Return the departed members that a stuck barrier waited for, by the generation that ended it.
+def awaited_members(rebalance: Finding) -> list[Seen]:
+    """Return the departed members that a stuck join phase waited for, by the generation that ended it.
 
     Had the only one that is gone left, or been dead, the barrier would have ended sooner: nobody else was
     missing. Of several it waited for those that lived on and did not rejoin.
@@ -172,7 +174,7 @@ def limits_of(state: GroupState, settings: DetectionSettings) -> Limits:
     return limits(settings, sessions, [member.rebalance_timeout for member in state.members])
 
 
-def _telling(state: GroupState) -> Iterable[Member]:
+def _regular_committers(state: GroupState) -> Iterable[Member]:
     if state.group_type != "classic" or len(state.members) < _TOGETHER:
         return ()
     return (

@@ -1,4 +1,4 @@
-"""Silent members: those that should have shown life by now (`member_silent`).
+"""Silent members: their next sign of life is overdue (`member_silent`).
 
 A deadline of `member_deadlines.py` has passed when the clock reaches it plus the grace. When every member of
 a group is silent at once the group is held in a join barrier, or unreachable, and no single member is named;
@@ -27,7 +27,7 @@ from rebalance_monitor.coordinator.departure import barrier_waits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.findings.wording import names_of, seconds
 from rebalance_monitor.coordinator.rebalance.report import member_entry
 from rebalance_monitor.coordinator.state.group_state import NEVER
 
@@ -46,8 +46,8 @@ Watched = list[tuple["Member", Deadline]]
 """Members with the next deadline of each, as `watched` gives them."""
 
 
-def watched(state: GroupState, live_since: int) -> Watched:
-    """Give the members whose silence means something, each with its next deadline that was not told yet."""
+def watch_list(state: GroupState, live_since: int) -> Watched:
+    """Return the members whose silence is evidence, each with its next deadline that is not reported yet."""
     found = [(member, upcoming(state, member, live_since)) for member in state.members]
     return [(member, deadline) for member, deadline in found if deadline is not None]
 
@@ -55,7 +55,7 @@ def watched(state: GroupState, live_since: int) -> Watched:
 def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched) -> int:
     """Earliest clock (ms) at which a deadline passes or a countdown begins; 2**63 - 1 if none.
 
-    A deadline under traffic that passed while nobody's offsets moved is over: the next commit begins another.
+    A deadline under traffic that passed while no offsets moved is void: the next commit starts another.
     """
     earliest = NEVER
     for member, deadline in ahead:
@@ -88,7 +88,7 @@ def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched, shard_ts
     """Report which deadlines of members have passed at `now`; `shard_ts`: newest record of the shard (ms)."""
     grace = scene.settings.grace_ms
     late = [(member, end) for member, end in ahead if end.at + grace <= now]
-    return [_silent(state, scene, member, end) for member, end in _telling(state, late, now, shard_ts)]
+    return [_silent(state, scene, member, end) for member, end in _meaningful(state, late, now, shard_ts)]
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
@@ -106,7 +106,7 @@ def on_sign(state: GroupState, scene: Scene, member: Member, *, gone: bool) -> l
 def resolve_departed(
     before: GroupState, state: GroupState, scene: Scene, gone: list[Departure]
 ) -> list[Finding]:
-    """Decide every open silence by a new record: confirmed for members that are gone, else withdrawn."""
+    """Decide each open silence by a new record: confirmed where the member departed, else withdrawn."""
     left = {departure.member.member_id for departure in gone}
     return [
         _resolve(state, scene, m, "confirmed" if m.member_id in left else "withdrawn", scene.ts)
@@ -115,15 +115,15 @@ def resolve_departed(
     ]
 
 
-def resolve_gone(change: Change, state: GroupState, scene: Scene) -> list[Finding]:
-    """Decide the open silences of members that are no more in a record of the same generation."""
+def resolve_removed(change: Change, state: GroupState, scene: Scene) -> list[Finding]:
+    """Decide the open silences of members that a record of the same generation no longer lists."""
     back = [before for before, _ in change.replaced]
     gone = [(m, "confirmed") for m in change.left] + [(m, "withdrawn") for m in back]
     return [_resolve(state, scene, m, resolution, scene.ts) for m, resolution in gone if m.silent_id]
 
 
-def _telling(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watched:
-    """Those of the deadlines passed at `now` (ms) that tell something: others of the group are alive.
+def _meaningful(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watched:
+    """Return the deadlines passed at `now` (ms) that are evidence: other members of the group are alive.
 
     One member alone has no others: its shard goes on, so its coordinator is there.
     """
@@ -184,7 +184,7 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
 
 
 def _assumed(state: GroupState, scene: Scene) -> bool:
-    """Whether nobody told the session timeout: records of epoch-based groups do not hold it."""
+    """Whether the session timeout is unknown: records of epoch-based groups do not hold it."""
     return state.group_type != "classic" and scene.settings.session_timeout(scene.group, state.group_type)[1]
 
 
@@ -194,10 +194,10 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
         why = (
             f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
         )
-        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, *who(member)),)
+        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, *names_of(member)),)
     if member.epoch == AWAY:
         why = f"it announced that it leaves, and is not back {seconds(silence)} after its last sign of life"
-        return (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.7, why, *who(member)),)
+        return (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.7, why, *names_of(member)),)
     timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
     why = f"no commit for {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}" + (
         f"; commits every {seconds(member.cadence)} until then" if member.cadence >= 0 else ""
@@ -208,12 +208,14 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
     if end.name == "poll":
         sure = 0.5 if traffic else 0.7
         return (
-            CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds", *who(member)),
+            CauseEntry(
+                Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds", *names_of(member)
+            ),
         )
     shares = [(Cause.SESSION_TIMEOUT, 0.3 if traffic else 0.5)]
     if FAMILIES[member.family].enforces_poll is not False:
         shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.3 if traffic else 0.4))
-    return tuple(CauseEntry(cause, share, why, *who(member)) for cause, share in shares)
+    return tuple(CauseEntry(cause, share, why, *names_of(member)) for cause, share in shares)
 
 
 def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, at: int) -> Finding:

@@ -1,4 +1,4 @@
-"""From when on a join phase is stuck: a warning first, critical once nobody's death explains it any more.
+"""When a join phase is stuck: a warning first, critical once no expired session can explain it.
 
 The longest that a join phase lasts is the group's rebalance timeout P (KIP-62). At half of it, within 20 to
 60 s, somebody should know whom it waits for. A dead member is removed a session timeout S after its last

@@ -69,7 +69,7 @@ def on_clock(state: GroupState, scene: Scene, live_since: int, shard_ts: int) ->
     stopped = _stopped(state, live_since)
     if shard_ts < _newest(stopped) + _wait(stopped) // 2:
         return []
-    return [_held(state, scene, stopped)]
+    return [_suspect_stuck(state, scene, stopped)]
 
 
 def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
@@ -89,7 +89,7 @@ def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
 
 
 def _stopped(state: GroupState, live_since: int) -> list[Member]:
-    """Return the idle committers of an eager group that stopped together, if it may be in a barrier."""
+    """Return the idle committers of an eager group that stopped together, if it may be in a join phase."""
     eager = state.group_type == "classic" and state.protocol_type == "consumer"
     if not eager or state.status != Status.STABLE or state.protocol in COOPERATIVE:
         return []
@@ -112,7 +112,7 @@ def _wait(stopped: list[Member]) -> int:
 
 
 def _since(state: GroupState, live_since: int) -> int:
-    """Since when (ms) the barrier is held, or the member that is waited for longest has acknowledged nothing.
+    """Return since when (ms) the join phase lasts, or the longest awaited member has acknowledged nothing.
 
     A group that grows has a newer epoch all the time, which each member acknowledges at its next heartbeat.
     """
@@ -124,7 +124,7 @@ def _since(state: GroupState, live_since: int) -> int:
 
 
 def retarget(state: GroupState, epoch: int, at: int) -> None:
-    """Take the target epoch that was written at `at` (ms): until then nobody at the one before was behind."""
+    """Take the target epoch written at `at` (ms): before it, no member at the previous epoch was behind."""
     for member in state.members if epoch != state.target_epoch else ():
         if baselines.is_at_target(state, member) and not owes(member):
             member.behind_at = at
@@ -133,7 +133,7 @@ def retarget(state: GroupState, epoch: int, at: int) -> None:
 
 
 def moves_on(state: GroupState, scene: Scene) -> bool:
-    """Whether nobody is left of those for whom an epoch-based group was said to be stuck."""
+    """Whether all members that an epoch-based group was reported to wait for are gone."""
     waits = state.stuck_id and state.group_type != "classic"
     return bool(waits) and not _overdue(state, scene)
 
@@ -144,13 +144,13 @@ def _waited(member: Member) -> int:
 
 
 def _overdue(state: GroupState, scene: Scene) -> list[Member]:
-    """Return those that are behind for longer than until their next heartbeat, longest first."""
+    """Return the members that are behind for longer than one heartbeat interval, longest first."""
     late = scene.ts - min(_LONGEST_BEAT_MS, _limits(state, scene.settings).warns)
     return sorted((member for member in _behind(state) if _waited(member) <= late), key=_waited)
 
 
 def _limits(state: GroupState, settings: DetectionSettings) -> Limits:
-    """Return from when on a group is stuck, by those that it waits for.
+    """Return from when on a group is stuck, by the members that it waits for.
 
     Of a classic group not earlier than a minute unless that is configured: commits only suggest it.
     """
@@ -175,7 +175,7 @@ def _behind(state: GroupState) -> list[Member]:
     return behind or [m for m in there if m.epoch_state]
 
 
-def _held(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
+def _suspect_stuck(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
     since = min(member.last_commit for member in stopped)
     silent = scene.ts - _newest(stopped)
     why = f"{len(stopped)} members that commit when idle stopped together {seconds(silent)} ago"
@@ -203,7 +203,7 @@ def _stuck(state: GroupState, scene: Scene, since: int) -> Finding:
 def _suspected(
     state: GroupState, scene: Scene, kind: Kind, since: int, why: str, details: Details
 ) -> Finding:
-    """Make the finding that opens an incident, or tells of a stuck one that it is critical now."""
+    """Make the finding that opens an incident, or raises a stuck one to critical."""
     epochs = state.group_type != "classic"
     missing = _overdue(state, scene) if epochs else _missing(state, since, scene.ts)
     waits_for = ", ".join(dict.fromkeys(member.client_id or member.member_id for member in missing[:5]))
@@ -229,7 +229,7 @@ def _suspected(
 
 def _missing(state: GroupState, since: int, now: int) -> list[Member]:
     """Return the members of a classic group that have not rejoined by `now` (ms)."""
-    seen = [not_rejoined.seen(state, member) for member in state.members]
+    seen = [not_rejoined.describe_member(state, member) for member in state.members]
     names = [one.member_id for one in not_rejoined.missing(seen, since, now)]
     return [member for name in names for member in state.members if member.member_id == name]
 

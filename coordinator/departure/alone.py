@@ -62,7 +62,9 @@ def is_obvious(evidence: Evidence) -> bool:
     if len(evidence.departed) != 1 or evidence.aborted or evidence.cooperative or not evidence.beats:
         return False
     (one,) = evidence.departed
-    soon = one.trace.last >= 0 and _TIMERS * one.seen < min(one.session, one.poll_interval or one.rebalance)
+    soon = one.trace.last >= 0 and _TIMERS * one.last_active < min(
+        one.session, one.poll_interval or one.rebalance
+    )
     recent = any(0 <= trace.last < evidence.deadline // _TIMERS for trace in evidence.survivors)
     return soon and recent and not (one.unmoved or one.static) and evidence.phase[1] < 0
 
@@ -93,7 +95,7 @@ def _ways(one: Departed, beat: float, length: float, shares: Sequence[float], by
     prior = prior_of(one, shares, by)
     found = [0.0] * len(Way)
     for way, rows in waits.items():
-        since = float(one.alive if way is Way.DIED else one.seen)
+        since = float(one.alive if way is Way.DIED else one.last_active)
         found[way] = prior[way] * (_over(rows, since) - _over(rows, since - length))
     if one.trace.last < 0:
         rows = timers.unsynced(one)

@@ -71,14 +71,14 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     young: bool = False
 
     @property
-    def seen(self) -> int:
+    def last_active(self) -> int:
         """Its last sign of work: its last commit, or its assignment."""
         return self.trace.last if self.trace.last >= 0 else self.since
 
     @property
     def alive(self) -> int:
         """Its last sign of life: also a heartbeat that a record shows."""
-        return self.seen if self.heard < 0 else min(self.heard, self.seen)
+        return self.last_active if self.heard < 0 else min(self.heard, self.last_active)
 
     @property
     def usual(self) -> int:

@@ -96,7 +96,7 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
         return alone(evidence, by)
     seen = phase.phase_of(evidence, phase.grid_of(evidence), by)
     if not evidence.departed:
-        return _nobody_departed(evidence, seen)
+        return _learn_heartbeats(evidence, seen)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = shares_of_ways(evidence.ways, by)
     scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, by)
@@ -106,7 +106,7 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     return _summed(scene, roles, phase.prior(evidence.session, evidence.beats, by))
 
 
-def _nobody_departed(evidence: Evidence, seen: Phase) -> Explained:
+def _learn_heartbeats(evidence: Evidence, seen: Phase) -> Explained:
     """Learn the heartbeat interval from a rebalance in which nobody departed."""
     cells = seen.free * seen.grid.width
     total = max(float(cells.sum()), _NOTHING)
@@ -182,9 +182,11 @@ def _unjoined(scene: _Scene, one: Departed, seen: _Removals, prior: Array) -> Ar
     found = np.zeros_like(length)
     if prior[way]:
         found += by.deaf_before * seen.within[way, 0] / grid.width + by.deaf_commits * seen.at_end[way, 0]
-        found += by.deaf_long / deadline * ((one.seen > length) & (one.seen <= length + deadline))
+        found += (
+            by.deaf_long / deadline * ((one.last_active > length) & (one.last_active <= length + deadline))
+        )
         within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
-        found += within / np.maximum(length, _LEAST_PHASE_MS) * (one.seen <= length)
+        found += within / np.maximum(length, _LEAST_PHASE_MS) * (one.last_active <= length)
         found *= prior[way]
     if one.session > evidence.deadline and not one.static:
         dead = np.maximum(seen.middle[way, 0] - seen.before[way, 0], 0.0)
@@ -200,7 +202,7 @@ def _removals(scene: _Scene, one: Departed) -> _Removals:
     ages = np.empty(4 + len(grid.table))
     ages[:4] = one.session, least, least - _AT_MS, least + _AT_MS
     np.minimum(np.maximum(grid.table, least), most, out=ages[4:])
-    seen, since, alive = float(one.seen), float(one.since), float(one.alive)
+    seen, since, alive = float(one.last_active), float(one.since), float(one.alive)
     cdf = Mixtures(_waits(scene, one)).over(
         [seen, seen, since, seen, seen, *[alive] * count, *[seen] * count], ages
     )

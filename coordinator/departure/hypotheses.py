@@ -121,7 +121,7 @@ def expires_closed(one: Departed) -> bool:
     return one.static or one.family == "streams"
 
 
-def may_tell(one: Departed) -> bool:
+def may_reveal_poll_interval(one: Departed) -> bool:
     """Whether its rebalance timeout may be its max.poll.interval, though its family seems to hide that.
 
     kafka-python sends the same as aiokafka where both timeouts are equal.
@@ -153,7 +153,7 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     prior = list(shares)
     sure = 1.0 if one.named else 1 - by.mistaken
     enforces = 1.0 if one.poll_interval else client_of(one).enforces * sure
-    if may_tell(one):
+    if may_reveal_poll_interval(one):
         enforces += by.mistaken
     prior[Way.STALLED] *= enforces
     # Who does not poll leaves before the deadline of a phase that began after its last poll.
@@ -169,7 +169,7 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
         prior[Way.UNJOINED] *= back
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
-    if one.heard >= 0 and one.seen - one.heard > 2 * one.usual >= 0:
+    if one.heard >= 0 and one.last_active - one.heard > 2 * one.usual >= 0:
         # It lived on for longer than it commits apart: its application had stalled before.
         prior[Way.DIED] *= by.stalled_first
     if one.deaf >= 0:

@@ -45,7 +45,7 @@ def observed(
         since=max(0, cst - max(state.ts, state.cst)) if state.ts > 0 else 0,
         aborted=aborted,
         departed=tuple(_departed(state, one, kept, cst, back, interval) for one in change.left),
-        survivors=tuple(trace_of(state, one, cst) for one in _telling(state, kept)),
+        survivors=tuple(trace_of(state, one, cst) for one in _best_committers(state, kept)),
         kept=len(kept),
         joined=len(change.joined) + len(change.replaced),
         deadline=max((one.rebalance_timeout for one in present), default=0),
@@ -56,7 +56,7 @@ def observed(
     )
 
 
-def _telling(state: GroupState, kept: list[Member]) -> list[Member]:
+def _best_committers(state: GroupState, kept: list[Member]) -> list[Member]:
     """Those that stayed and whose commits tell most: they committed in the generation, most often so far."""
     if len(kept) <= MOST_SURVIVORS:
         return kept
@@ -104,7 +104,7 @@ def _departed(
         static=member.instance_id is not None,
         poll_interval=(interval or 0) if family.commits_stalled else 0,
         returned=back.get(member.member_id, NOT_BACK),
-        went_on=went_on(member, kept, max(member.last_commit, born)),
+        went_on=siblings_committed(member, kept, max(member.last_commit, born)),
         unmoved=_unmoved(state, member) if family.commits_stalled else 0,
         named=is_named(member.client_id, member.family),
         work=work_of(state, member),
@@ -118,7 +118,7 @@ def work_of(state: GroupState, member: Member) -> int:
     return NO_WORK if given and not member.offsets else MAYBE_WORK
 
 
-def went_on(member: Member, kept: Sequence[Member], life: int) -> bool:
+def siblings_committed(member: Member, kept: Sequence[Member], life: int) -> bool:
     """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals."""
     topics = {topic for topic, *_ in member.assigned}
     return any(
@@ -156,7 +156,7 @@ def _places(one: Member) -> tuple[tuple[str, str], ...]:
     return (one.client_id, one.host), ("", one.host), (one.client_id, "")
 
 
-def tells(state: GroupState, member: Member, rest: Sequence[Member], life: int) -> bool:
+def is_telling_silence(state: GroupState, member: Member, rest: Sequence[Member], life: int) -> bool:
     """Whether the silence of a member since `life` (ms) says anything.
 
     It does of one that commits when idle, or that committed steadily while steady siblings went on.

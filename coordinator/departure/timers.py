@@ -15,7 +15,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, expires_closed, may_tell
+from rebalance_monitor.coordinator.departure.hypotheses import (
+    CLIENTS,
+    expires_closed,
+    may_reveal_poll_interval,
+)
 from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait
 
 if TYPE_CHECKING:
@@ -165,21 +169,21 @@ def stalled(
     limit = float(one.poll_interval or one.rebalance)
     if client.hides and not one.poll_interval:
         hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
-        if not may_tell(one):
+        if not may_reveal_poll_interval(one):
             return hidden, [[] for _ in beats]
         # Of the family that tells it, the limit is known.
         other = CLIENTS["kafka-python"]
-        usual, noticed = _told(one, intervals, limit, beats, other, by)
+        usual, noticed = _waits_with_limit(one, intervals, limit, beats, other, by)
         tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
         return scaled(hidden, 1 - tells) + scaled(usual, tells), [scaled(late, tells) for late in noticed]
-    return _told(one, intervals, limit, beats, client, by)
+    return _waits_with_limit(one, intervals, limit, beats, client, by)
 
 
-def _told(
+def _waits_with_limit(
     one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
 ) -> tuple[list[Wait], list[list[Wait]]]:
     """Return the same of one whose max.poll.interval is `limit` (ms)."""
-    if one.seen + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
+    if one.last_active + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
         return [], [[] for _ in beats]
     modes = _modes(intervals, client, by)
     usual = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, modes)

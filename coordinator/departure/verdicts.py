@@ -106,7 +106,7 @@ def measured(evidence: Evidence, one: Departed) -> Measured:
     return Measured(
         session=one.session,
         rebalance=one.rebalance,
-        silence=one.seen,
+        silence=one.last_active,
         cadence=one.usual,
         goodbye=FAMILIES[one.family].says_goodbye and not one.static,
         held=evidence.least_phase,
@@ -169,7 +169,9 @@ def why_of(way: Way, one: Departed) -> str:
 
 def _acknowledged(one: Departed) -> str:
     """Say which epochs it acknowledged, and did not."""
-    text = f"; it acknowledged an epoch {seconds(one.heard)} before" if 0 <= one.heard < one.seen else ""
+    text = (
+        f"; it acknowledged an epoch {seconds(one.heard)} before" if 0 <= one.heard < one.last_active else ""
+    )
     if one.deaf < 0:
         return text
     return f"{text}; for {seconds(one.deaf)} it did not acknowledge an epoch that others had"

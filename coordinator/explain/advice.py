@@ -161,7 +161,7 @@ def may_be_a_poll(gap: Gap, member: Member) -> bool:
 
 
 def _session(facts: Facts) -> Iterable[Advice]:
-    """Name session timeouts under 10 s, and those far over 45 s of groups without static members."""
+    """Name session timeouts under 10 s, and far over 45 s in groups without static members."""
     found = sorted({m.session_timeout for m in facts.members if m.session_timeout > 0})
     if facts.state.group_type != "classic" or not found:
         return
@@ -250,7 +250,7 @@ def _static(facts: Facts) -> Iterable[Advice]:
 
 
 def _changed_ids(facts: Facts) -> int:
-    """Count the instance ids that went, where none of them is back and as many new ones came since."""
+    """Count the instance ids that departed, where none is back and as many new ones joined since."""
     gone, came = _instances(facts.findings, "left"), _instances(facts.findings, "joined", "replaced")
     there = {member.instance_id for member in facts.members}
     back = {name for name, at in gone.items() if name in there or came.get(name, -1) > at}
@@ -260,7 +260,7 @@ def _changed_ids(facts: Facts) -> int:
 
 
 def _instances(findings: Iterable[Finding], *roles: str) -> dict[str, int]:
-    """Return instance id -> when (ms) a member last went or came under it, as `roles` say."""
+    """Return instance id -> when (ms) a member last departed or joined under it, as `roles` say."""
     kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
     return {
         member.instance_id: finding.at
@@ -357,7 +357,7 @@ def _times(count: int) -> str:
 
 
 def _caused(facts: Facts, *causes: Cause) -> int:
-    """Count how often members went by one of these causes, confidently: what they share adds up."""
+    """Count departures with a confident claim of one of these causes; causes of one departure add up."""
     kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
     shares: Counter[tuple[str, str | None]] = Counter()
     for finding in facts.findings:

@@ -99,12 +99,12 @@ class Dossier:
 
     @property
     def state(self) -> GroupState | None:
-        """The group's state, None where it has no record, or no more."""
+        """The group's state, None where it has no record, or no longer has."""
         return self.coordinator.state.groups.get(self.group)
 
     @property
     def known(self) -> GroupState | None:
-        """The group's state; of one that only commits, or is gone, what there is; None without records."""
+        """The group's state, as far as known of a removed or committing one; None without records."""
         state = self.state
         if state is not None or not self.records:
             return state
@@ -128,7 +128,7 @@ class Dossier:
         return asked if all(asked.values()) else {}
 
     def on_rows(self, read: Iterable[Row]) -> None:
-        """Take rows of the group's shard in offset order; those of other groups are passed over."""
+        """Take rows of the group's shard in offset order; rows of other groups are skipped."""
         for row in read:
             if row.first_offset > self.last_offset + 1:
                 self.hole = row.record_ts

@@ -47,7 +47,7 @@ class Place:
 def explain(
     dossier: Dossier, place: Place, settings: DetectionSettings, partitions: Mapping[str, int] | None = None
 ) -> Json:
-    """Return everything known of the group; `partitions`: topic -> partitions as the brokers tell them.
+    """Return all that is known of the group; `partitions`: topic -> partitions as the brokers report them.
 
     Raises ValueError where no record of the group was read.
     """
@@ -76,7 +76,7 @@ def explain(
         "coordinator": _coordinator(place),
         **_group(state, place, dossier.asked),
         "members": [_member(dossier, topics, member) for member in state.members],
-        "rebalances": [_told(finding) for finding in _recent(dossier)],
+        "rebalances": [_event_json(finding) for finding in _recent(dossier)],
         "spread": _spread(state, now, options, counts),
         "advice": [asdict(one) for one in advice.advise(facts)] if dossier.state else [],
         "notes": [
@@ -144,18 +144,18 @@ def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
 
 def _recent(dossier: Dossier) -> list[Finding]:
     over = {f.incident for f in dossier.findings if f.kind is Kind.REBALANCE_STUCK and f.phase == "resolved"}
-    kept = [f for f in dossier.findings if f.kind in TOLD and _is_told(f, over)]
+    kept = [f for f in dossier.findings if f.kind in TOLD and _is_representative(f, over)]
     return kept[-MAX_REBALANCES:][::-1]
 
 
-def _is_told(finding: Finding, over: Collection[str | None]) -> bool:
-    """Whether it is the one finding that tells it: the first, of a stuck rebalance that is over the last."""
+def _is_representative(finding: Finding, over: Collection[str | None]) -> bool:
+    """Whether this finding stands for its incident: the first, or the last of an ended stuck rebalance."""
     if finding.kind is Kind.REBALANCE_STUCK and finding.incident in over:
         return finding.phase == "resolved"
     return finding.phase in {None, "opened"}
 
 
-def _told(finding: Finding) -> Json:
+def _event_json(finding: Finding) -> Json:
     roles = [member.role for member in finding.members]
     return {
         "at": finding.at,
@@ -224,7 +224,7 @@ def _spread(
 def _unowned(
     state: GroupState, asked: Mapping[str, Sequence[str]], partitions: Mapping[str, int]
 ) -> list[str]:
-    """Name topics that members subscribe to and nobody owns, with what the brokers say of them."""
+    """Name subscribed topics that no member owns, with what the brokers report of them."""
     if state.group_type != "classic" or state.protocol_type != "consumer" or state.protocol in COOPERATIVE:
         return []
     every = {topic for topics in asked.values() for topic in topics}

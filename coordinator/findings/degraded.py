@@ -23,7 +23,7 @@ def degraded(
     details: Details,
     sequence: int = 0,
 ) -> Finding:
-    """Make a finding about the monitor itself; `cause` is one of those of monitor_degraded, times in ms.
+    """Make a finding about the monitor itself; `cause`: a cause of monitor_degraded; times in ms.
 
     `sequence` counts the updates of an incident.
     """

@@ -1,4 +1,4 @@
-"""Many members in one finding: one for all that went of one cause in one rebalance, and bounded lists.
+"""Many members in one finding: all departures of one cause in one rebalance, and bounded lists.
 
 From `MANY` departures of one kind and cause on, one finding stands for those that would stand beside the same
 rebalance. It counts them (`members_affected`), lists `LISTED` of them, and gives the number of the others
@@ -46,7 +46,7 @@ _Key = tuple[str, Kind, Cause, str]
 
 
 def massed(findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings with one for all members that went of one cause, where there are many of them."""
+    """Return the findings, with one for all members that departed by the same cause where they are many."""
     beside: dict[_Key, list[Finding]] = defaultdict(list)
     for one in findings:
         if one.kind in BESIDE and one.causes:
@@ -164,7 +164,7 @@ def digest(members: Iterable[str]) -> Details:
 
 
 def _together(causes: Sequence[CauseEntry], roles: Mapping[str, int]) -> tuple[CauseEntry, ...]:
-    """Return the causes with one entry for those that say the same of many members."""
+    """Return the causes, with one entry where the same is claimed of many members."""
     times = Counter(entry.cause for entry in causes if entry.member_id)
     many = {
         cause

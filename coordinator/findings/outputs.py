@@ -44,7 +44,7 @@ class PositionsOut:
 
 @dataclass(frozen=True, slots=True)
 class RemovedOut:
-    """The group is gone: its summary is to be forgotten."""
+    """The group is removed: forget its summary."""
 
     group: str
 
@@ -62,7 +62,7 @@ Output = FindingOut | GroupOut | PositionsOut | RemovedOut | StatOut
 
 
 def with_short_names(output: Output) -> Output:
-    """Return the output with its long names cut; those of a summary are cut where it is made."""
+    """Return the output with its long names cut; a summary's names are cut where it is made."""
     match output:
         case FindingOut(finding):
             cut = bounded(finding)
@@ -78,7 +78,7 @@ def with_short_names(output: Output) -> Output:
 
 
 def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
-    """Shard -> time (ms) up to which everything in it has been read, of those that `stats` tell of."""
+    """Shard -> time (ms) up to which all of it has been read, for the shards in `stats`."""
     found: dict[int, int] = {}
     for data in (stat.data for stat in stats if stat.kind == "shard" and "read_until" in stat.data):
         until = int(data["read_until"])
@@ -86,7 +86,7 @@ def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
     return found
 
 
-def told(findings: Iterable[Finding]) -> list[Output]:
+def as_outputs(findings: Iterable[Finding]) -> list[Output]:
     """Return findings as outputs."""
     return [FindingOut(finding) for finding in findings]
 

@@ -19,7 +19,7 @@ CLAIMED = 0.8
 def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:
     """Likeliest first, bounded; where nothing reaches a majority `unknown` gets what no cause has.
 
-    Causes of one member exclude each other, those of several do not.
+    Causes of one member exclude each other; causes of several members do not.
     """
     entries = sorted(found, key=lambda entry: -entry.confidence)[:MAX_CAUSES]
     best = entries[0].confidence if entries else 0.0

@@ -39,25 +39,25 @@ def likely(cause: str, confidence: float) -> str:
     return cause if cause == Cause.UNKNOWN else f"{cause} {confidence:.0%}"
 
 
-def who(member: Member | MemberEntry) -> tuple[str, str, str, str | None]:
+def names_of(member: Member | MemberEntry) -> tuple[str, str, str, str | None]:
     """Return member id, client id, host and instance id, as a cause names them."""
     return member.member_id, member.client_id, member.host, member.instance_id
 
 
 def entry(member: Member | MemberEntry, cause: Cause, confidence: float, why: str) -> CauseEntry:
     """Make the cause entry that names `member`."""
-    return CauseEntry(cause, confidence, why, *who(member))
+    return CauseEntry(cause, confidence, why, *names_of(member))
 
 
 def maybe_removed(member: Member | MemberEntry, silence: int) -> CauseEntry:
     """Make the cause entry of a member that left and was back at once; `silence` in ms."""
     why = f"no commit for {seconds(silence)} before the join phase ended; it rejoined within the same phase, "
     why += "as after a removal by an administrator"
-    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why, *who(member))
+    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why, *names_of(member))
 
 
 def joined(member: Member, sizes: tuple[int, int], *, alone: bool) -> CauseEntry:
-    """Make the cause entry of a member that came; `alone`: nobody went in the same barrier.
+    """Make the cause entry of a member that joined; `alone`: no member departed in the same join phase.
 
     `sizes`: of the group before, negative where nobody knows, and now.
     """

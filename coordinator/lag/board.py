@@ -75,7 +75,7 @@ class PartitionLag(NamedTuple):
         return max(0, min(self.records, self.stable - self.offset))
 
     @property
-    def is_held(self) -> bool:
+    def waits_for_transaction(self) -> bool:
         """Whether all that a reader of committed records may read is read: it waits for a transaction."""
         return self.stable != UNKNOWN and 0 <= self.stable - self.offset <= MARKER
 

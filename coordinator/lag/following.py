@@ -142,7 +142,7 @@ class Lag:
                 if summaries.get(group, {}).get("state", Status.STABLE) != Status.STABLE
             }
             self.board.take(sample, unsettled | set(rebalancing))
-            found += self._judged(sample, summaries, unsettled | set(rebalancing))
+            found += self._check_groups(sample, summaries, unsettled | set(rebalancing))
             if sample.earliest:
                 self._before = sample
         return found
@@ -170,7 +170,7 @@ class Lag:
         """Return findings with what they cost."""
         return [self._costs.price(found, self.board.groups.get(found.group or "")) for found in findings]
 
-    def _judged(
+    def _check_groups(
         self, sample: EndsSample, summaries: Mapping[str, Mapping[str, Any]], busy: Collection[str]
     ) -> list[Finding]:
         found: list[Finding] = []

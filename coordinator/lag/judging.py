@@ -137,7 +137,7 @@ class Judging:
                     # Nobody is assigned it: no member stands still.
                     continue
                 verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
-                if verdict is not Verdict.BEHIND or not one.is_held:
+                if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
                     found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
             found[Verdict.STALLED] = found[Verdict.STOPPED] = []
@@ -153,13 +153,13 @@ class Judging:
         summary: Mapping[str, Any],
     ) -> Finding:
         settings = self._settings.for_group(group)
-        hits = [hit for hit in hits if not hit.lag.is_held] or hits
+        hits = [hit for hit in hits if not hit.lag.waits_for_transaction] or hits
         worst = max(hits, key=lambda hit: (hit.lag.records or 0, hit.topic, -hit.lag.partition))
         track = worst.track
         anchor = f"lag/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}/{worst.lag.committed_at}"
         incident = finding_id(self._cluster, kind, group, anchor, phase="opened")
         since = track.rising if kind is Kind.FALLING_BEHIND else track.grown
-        members = () if worst.lag.is_held else tuple(_members(hits))
+        members = () if worst.lag.waits_for_transaction else tuple(_members(hits))
         names = tuple(member.member_id for member in members)
         silence = silence_of(self.silences, group, names) if kind in STANDING else None
         if silence is not None:
@@ -199,7 +199,7 @@ class Judging:
             opened_at=opened_at,
             topics=topics[:MAX_TOPICS],
             topics_total=len(topics),
-            causes=(_HELD,) if worst.lag.is_held else (),
+            causes=(_HELD,) if worst.lag.waits_for_transaction else (),
             members=members,
             members_total=summary.get("members"),
             partitions_affected=len(hits),

@@ -97,7 +97,7 @@ class Losses:
             "to_offset": worst.lag.offset,
             "records": sum(one.amount for one in changes),
         }
-        return [self._tell(Kind.OFFSETS_REWOUND, group, anchor, at, changes, details=details)]
+        return [self._loss_finding(Kind.OFFSETS_REWOUND, group, anchor, at, changes, details=details)]
 
     def _lost(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         changes = []
@@ -121,7 +121,7 @@ class Losses:
             "committed_offset": worst.lag.offset,
             "earliest_offset": worst.other,
         }
-        return [self._tell(Kind.RECORDS_LOST, group, anchor, sample.at, changes, details=details)]
+        return [self._loss_finding(Kind.RECORDS_LOST, group, anchor, sample.at, changes, details=details)]
 
     def _expiring(
         self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
@@ -167,13 +167,13 @@ class Losses:
             "committed_offset": worst.lag.offset,
             "earliest_offset": worst.other,
         }
-        found = self._tell(
+        found = self._loss_finding(
             Kind.RECORDS_EXPIRING, group, anchor, at, near, details=details, phase="opened", opened_at=at
         )
         self._open[group] = Open(found.id, at, worst.topic, worst.lag.partition, worst.lag.offset)
         return replace(found, incident=found.id)
 
-    def _tell(
+    def _loss_finding(
         self,
         kind: Kind,
         group: str,

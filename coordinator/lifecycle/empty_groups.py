@@ -82,7 +82,7 @@ def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
 
 
 def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
-    """Close what was said about expiring offsets: the group is used again, or gone."""
+    """Resolve the incident about expiring offsets: the group is used again, or removed."""
     if not state.expiring_id:
         return []
     incident, state.expiring_id = state.expiring_id, ""
@@ -100,7 +100,7 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
 
 
 def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
-    """Tell once, live, of a group that should always have members and has none, as far as anybody saw."""
+    """Report once, live, a group of `always_on` that has no members as far as records show."""
     if state.status != Status.EMPTY or state.stands_empty or not scene.settings.is_always_on(scene.group):
         return []
     anchor = deadline_anchor(state.generation, "", state.cst)

@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import counted, joined, replaced, who
+from rebalance_monitor.coordinator.findings.wording import counted, joined, names_of, replaced
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import remember
@@ -50,7 +50,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     return found
 
 
-def settled(state: GroupState, at: int) -> Status:
+def api_status(state: GroupState, at: int) -> Status:
     """Return the group's state at `at` (ms) as the coordinator's API would give it, as far as it was read."""
     if not state.members:
         return Status.EMPTY if baselines.knows_members(state, at) else Status.UNKNOWN
@@ -75,7 +75,7 @@ def rest(state: GroupState, at: int) -> None:
 
 
 def _intern(state: GroupState) -> None:
-    """Forget topics that nobody is assigned any more."""
+    """Forget topics that are assigned to no member."""
     used = sorted({topic for member in state.members for topic, *_ in member.assigned})
     place = {topic: index for index, topic in enumerate(used)}
     state.topics = [state.topics[topic] for topic in used]
@@ -89,7 +89,7 @@ def _departures(state: GroupState) -> list[Departure]:
     found = []
     for member, numbers, verdict in zip(state.departed, state.silences, state.verdicts, strict=True):
         causes = tuple(
-            CauseEntry(Cause(str(cause)), float(share), str(why), *who(member))
+            CauseEntry(Cause(str(cause)), float(share), str(why), *names_of(member))
             for cause, share, why in verdict
         )
         silence, session, rebalance, usual, *_ = numbers
@@ -99,7 +99,7 @@ def _departures(state: GroupState) -> list[Departure]:
 
 
 def _change(state: GroupState) -> Change:
-    """Who came and went since the group last was stable.
+    """Members that joined and departed since the group was last stable.
 
     A static member under a new id is replaced where both are one write. Else its session had expired before.
     """
@@ -148,8 +148,10 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     if known and not _is_own_step(state, change):
         found += storm.note_generation(state, scene, change, scene.ts, causes)
     found[0] = storm.marked(found[0], state.storm, state.bumped_at, renewed=renewed)
-    found += assignment_skew.judge_settled(state, scene) if state.group_type == "consumer" else []
-    return found + (unassigned_partitions.judge_settled(state, scene) if state.group_type != "share" else [])
+    found += assignment_skew.judge_converged(state, scene) if state.group_type == "consumer" else []
+    return found + (
+        unassigned_partitions.judge_converged(state, scene) if state.group_type != "share" else []
+    )
 
 
 def _is_own_step(state: GroupState, change: Change) -> bool:
@@ -182,12 +184,12 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
     for member in state.members:
         if member.member_id in state.resubscribed:
             why = subscriptions.changed(state.subscriptions.get(member.subscribed, ()))
-            found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *who(member)))
+            found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *names_of(member)))
     return ranked(found or _same_members(state))
 
 
 def _before(state: GroupState, change: Change) -> int:
-    """Return how many members the group had when it last was stable, -1 where nobody knows."""
+    """Return how many members the group had when it was last stable, -1 where unknown."""
     if state.stable_epoch < 0 or state.uncounted:
         return -1
     stayed = len(change.kept) + len(change.replaced)
@@ -195,7 +197,7 @@ def _before(state: GroupState, change: Change) -> int:
 
 
 def _same_members(state: GroupState) -> list[CauseEntry]:
-    """Nobody came, went or changed its subscription: topics did, or a pattern matches others."""
+    """No member joined, departed or resubscribed: topics changed, or a pattern matches others."""
     if state.resubscribed:
         why = f"a pattern that members subscribe to was resolved: the group's topics changed{_topics(state)}"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]
@@ -276,4 +278,4 @@ def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
         state.departed, state.silences, state.verdicts = [], [], []
         state.newcomers = [name for name in state.newcomers if name != now.member_id]
         now.idle, now.cadence = before.idle, before.cadence
-    return [static_takeovers.told(state, scene, before, now) for before, now in pairs]
+    return [static_takeovers.find_takeover(state, scene, before, now) for before, now in pairs]

@@ -58,7 +58,7 @@ _GOING = -2
 """The target epoch of a group that goes as a whole, from the target's tombstone on."""
 
 
-def says_gone(found: Decoded) -> bool:
+def is_group_tombstone(found: Decoded) -> bool:
     """Whether this record is the tombstone of a whole group."""
     return found.type in _GROUP_RECORDS and found.value is None
 
@@ -80,7 +80,7 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.target_epoch = _GOING
         return told
     told += _taken(state, found, scene)
-    before, state.status = state.status, convergence.settled(state, scene.ts)
+    before, state.status = state.status, convergence.api_status(state, scene.ts)
     if not state.bumps and before in SETTLED:
         # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
         state.bumped_at = scene.ts
@@ -109,9 +109,9 @@ def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
 
 
 def on_clock(state: GroupState, scene: Scene) -> list[Finding]:
-    """Give members the session timeout that holds by now, and drop those whose end will never be read.
+    """Set the current session timeout of members, and drop members whose tombstone will never be read.
 
-    Who speaks the classic protocol has a session timeout of its own.
+    A member of the classic protocol has its own session timeout.
     """
     usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
     for member in state.members:
@@ -239,7 +239,7 @@ def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -
 
 
 def _sources(value: object) -> dict[str, list[str]]:
-    """Return subtopology -> topics that its tasks read, and commit: sources, and those written again."""
+    """Return subtopology -> topics that its tasks read and commit: sources and repartition topics."""
     parts: Any = getattr(value, "subtopologies", ())
     return {
         part.subtopology_id: [*part.source_topics, *(topic.name for topic in part.repartition_source_topics)]
@@ -262,7 +262,7 @@ def _given(state: GroupState, value: object) -> list[tuple[str, Iterable[int]]]:
 
 
 def _assign(state: GroupState, member: Member, given: list[tuple[str, Iterable[int]]]) -> None:
-    """Give the member its current partitions; offsets of those it keeps stay."""
+    """Set the current partitions of the member; it keeps the offsets of partitions that stay."""
     kept = dict(zip(_flat(member), member.offsets, strict=True))
     member.assigned = []
     for topic, partitions in given:

@@ -1,4 +1,4 @@
-"""Why a member of an epoch-based group went: judged at its tombstone, kept until the group has converged.
+"""Why a member of an epoch-based group departed: decided at its tombstone, kept until convergence.
 
 Leaving, a session fence and a rebalance-timeout fence write the same tombstones. A member that still had to
 revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, near-certainly; a static member
@@ -18,11 +18,11 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
-from rebalance_monitor.coordinator.departure.observe import tells, went_on, work_of
+from rebalance_monitor.coordinator.departure.observe import is_telling_silence, siblings_committed, work_of
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.findings.wording import names_of, seconds
 from rebalance_monitor.coordinator.modern import rejoins
 from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.decoders.layouts.twins import replace
@@ -77,12 +77,12 @@ def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure |
         return None
     why = "the record that describes it was not read: neither its timeouts nor its instance id are known"
     return Departure(
-        member, _judge(state, member, scene).seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *who(member)),)
+        member, _judge(state, member, scene).seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *names_of(member)),)
     )
 
 
 def _forget_predecessor(state: GroupState, member: Member) -> None:
-    """Forget the departure of the process whose place a static member took in the same write: nobody left."""
+    """Forget the departure of a process that a static member replaced in the same write: no member left."""
     for place, (before, (*_, at)) in enumerate(zip(state.departed, state.silences, strict=True)):
         if (before.instance_id, at) == (member.instance_id or "", member.joined_at):
             for kept in (state.departed, state.silences, state.verdicts):
@@ -108,7 +108,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
     static = member.instance_id is not None
     heard = max(member.last_commit, member.joined_at, member.acked_at)
     worked = heard if static or family.polls_to_rejoin else _worked_at(member, heard)
-    speaks = tells(state, member, rest, worked)
+    speaks = is_telling_silence(state, member, rest, worked)
     life = worked if speaks else heard
     told = max(member.joined_at, member.acked_at)
     one = Departed(
@@ -118,7 +118,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         trace=_trace(member, now, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
         static=static and member.epoch == AWAY,
-        went_on=went_on(member, rest, life),
+        went_on=siblings_committed(member, rest, life),
         rearms=False,
         heard=now - heard,
         work=work_of(state, member),
@@ -203,7 +203,7 @@ def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Dep
     else:
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.55), (Cause.UNKNOWN, 0.45))
     return Departure(
-        member, seen, tuple(CauseEntry(cause, share, why, *who(member)) for cause, share in shares)
+        member, seen, tuple(CauseEntry(cause, share, why, *names_of(member)) for cause, share in shares)
     )
 
 
@@ -231,13 +231,13 @@ def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
         f"it had {seconds(took)} to give up partitions; rebalance timeout {seconds(limit)}, "
         "which starts again where a coordinator was loaded meanwhile"
     )
-    entry = CauseEntry(Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why, *who(member))
+    entry = CauseEntry(Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why, *names_of(member))
     rest = [changed(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes]
     return Departure(member, usual.seen, (entry, *rest))
 
 
 def _fenced(member: Member, scene: Scene) -> Departure | None:
-    """Whether it was removed for not revoking in time, which nothing else looks like."""
+    """Whether it was removed for not revoking in time, which has a pattern of its own."""
     late = scene.ts - member.acked_at - member.rebalance_timeout
     if not owes(member) or member.rebalance_timeout < 0 or not 0 <= late <= _FENCE_SLACK_MS:
         return None
@@ -246,4 +246,4 @@ def _fenced(member: Member, scene: Scene) -> Departure | None:
     seen = Measured(*timeouts, silence, max(member.cadence, 0), goodbye=True)
     took = seconds(scene.ts - member.acked_at)
     why = f"it had {took} to give up partitions; rebalance timeout {seconds(member.rebalance_timeout)}"
-    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.95, why, *who(member)),))
+    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.95, why, *names_of(member)),))

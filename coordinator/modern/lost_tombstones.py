@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def drop(state: GroupState, scene: Scene) -> list[Finding]:
-    """Drop the members that must be gone by the clock; returns what that closes, or shows to stand empty."""
-    gone = {member.member_id for member in state.members if _is_gone(state, member, scene.ts)}
+    """Drop the members that must be removed by the clock; return the findings that follow."""
+    gone = {member.member_id for member in state.members if _has_expired(state, member, scene.ts)}
     if not gone:
         return []
     left = [member for member in state.members if member.member_id in gone]
@@ -34,14 +34,14 @@ def drop(state: GroupState, scene: Scene) -> list[Finding]:
     state.newcomers = [name for name in state.newcomers if name not in gone]
     state.resubscribed = [name for name in state.resubscribed if name not in gone]
     subscriptions.settle(state)
-    state.status, state.dirty = convergence.settled(state, scene.ts), True
+    state.status, state.dirty = convergence.api_status(state, scene.ts), True
     if state.status in SETTLED:
         convergence.rest(state, state.ts)
         found += stuck_rebalances.settle(state, scene, "completed")
     return found + empty_groups.stands_empty(state, scene)
 
 
-def _is_gone(state: GroupState, member: Member, now: int) -> bool:
+def _has_expired(state: GroupState, member: Member, now: int) -> bool:
     seen = max(member.acked_at, member.joined_at)
     if seen > state.unread_at or member.epoch >= state.generation:
         return False

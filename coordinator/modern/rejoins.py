@@ -1,4 +1,4 @@
-"""Members of the classic protocol in a KIP-848 group: for each new epoch they rejoin, as in a barrier.
+"""Members of the classic protocol in a KIP-848 group: they rejoin for each new epoch.
 
 The answer to their next heartbeat tells them to, and from it on they have their rebalance timeout. Heartbeats
 go on meanwhile, so one whose application never polls is fenced for that, and not for its session.
@@ -12,7 +12,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import owes
 from rebalance_monitor.coordinator.departure.verdicts import Departure
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.findings.wording import names_of, seconds
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
 
 if TYPE_CHECKING:
@@ -39,4 +39,6 @@ def missed(state: GroupState, member: Member, scene: Scene, seen: Measured) -> D
         return None
     why = f"it had {seconds(took)} to rejoin for a new epoch; rebalance timeout "
     why += seconds(member.rebalance_timeout)
-    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why, *who(member)),))
+    return Departure(
+        member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why, *names_of(member)),)
+    )

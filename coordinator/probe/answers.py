@@ -1,4 +1,4 @@
-"""Of which groups a look says anything, and which coordinators answered it."""
+"""The groups that a probe sample covers, and the coordinators that answered it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEPT_MS = 600_000
 
 
 class Judged:
-    """Of which groups a look says that they are not rebalancing: those whose coordinator answered it.
+    """The groups that a sample shows as not rebalancing: their coordinator answered it.
 
     whole: every broker answered.
     """
@@ -35,7 +35,7 @@ class Judged:
         return self.leader(group) in self._answered
 
     def leader(self, group: str) -> int | None:
-        """Return the broker that coordinates `group`, None where the look saw no coordinators."""
+        """Return the broker that coordinates `group`, None where the sample has no coordinators."""
         if not self._leaders:
             return None
         return self._leaders.get(coordinator_partition(group, len(self._leaders)))
@@ -53,13 +53,13 @@ class LastAnswers:
         """JSON-able memory for the ledger."""
         return {"whole": self._whole, "answered": self._answered}
 
-    def on_look(self, look: ProbeSample) -> None:
-        """Take who answered a look."""
+    def on_sample(self, look: ProbeSample) -> None:
+        """Take the brokers that answered a sample."""
         self._answered |= {str(broker): look.at for broker, answered in look.brokers if answered}
         self._whole = look.at if Judged(look).whole else self._whole
 
     def of(self, leader: int | None) -> int:
-        """Return when `leader` answered last, or all did where nobody knows it."""
+        """Return when `leader` answered last, or all brokers did where the leader is unknown."""
         return self._whole if leader is None else self._answered.get(str(leader), -1)
 
 
@@ -80,8 +80,8 @@ class Unanswered:
             "took": [[at, took] for at, took in self._took.items()],
         }
 
-    def on_look(self, look: ProbeSample, since: int) -> None:
-        """Take a look; what is not after `since` (ms) is forgotten, but for who did not answer."""
+    def on_sample(self, look: ProbeSample, since: int) -> None:
+        """Take a sample; forget samples up to `since` (ms), but not which brokers did not answer."""
         kept = min(since, look.at - _KEPT_MS)
         self._answered = {at: brokers for at, brokers in self._answered.items() if at > kept}
         self._took = {at: took for at, took in self._took.items() if at > since}
@@ -92,24 +92,24 @@ class Unanswered:
             self._answered[look.at] = told if look.leaders else None
 
     def end(self, at: int) -> int:
-        """Return when (ms) the look that began at `at` had its last answer."""
+        """Return when (ms) the sample that began at `at` had its last answer."""
         return at + self._took.get(at, 0)
 
     def by(self, leader: int | None, times: Sequence[int]) -> Sequence[int]:
-        """Return those of the looks at `times` that the coordinator `leader` answered."""
+        """Return the samples at `times` that the coordinator `leader` answered."""
         if not self._answered:
             return times
         return [at for at in times if leader in (self._answered.get(at, [leader]) or ())]
 
     def away(self, leader: int | None, times: Sequence[int]) -> Sequence[int]:
-        """Return those of the looks at `times` that saw who coordinates, but got no answer of `leader`."""
+        """Return the samples at `times` that list coordinators, but have no answer of `leader`."""
         if leader is None:
             return []
         told = ((at, self._answered.get(at, [leader])) for at in times)
         return [at for at, brokers in told if brokers is not None and leader not in brokers]
 
     def led(self, times: Sequence[int]) -> Sequence[int]:
-        """Return those of the looks at `times` that saw who coordinates."""
+        """Return the samples at `times` that list coordinators."""
         return [at for at in times if self._answered.get(at, []) is not None] if self._answered else times
 
 

@@ -1,4 +1,4 @@
-"""A broker that did not respond for a while is one event, whatever it does to its groups when it is back.
+"""An outage of a broker is one event, whatever it does to its groups once the broker is back.
 
 A broker that was paused, or cut off, finds every session over when it goes on, and expires the members of all
 of its groups within milliseconds. Samples of the probe without its answer, followed by the loss of members
@@ -82,8 +82,8 @@ class Outages:
         """JSON-able memory for the ledger."""
         return {"heard": self._heard, "away": msgspec.to_builtins(self._away)}
 
-    def on_look(self, look: ProbeSample) -> list[Finding]:
-        """Take a sample: who answered; returns what is told of brokers by now."""
+    def on_sample(self, look: ProbeSample) -> list[Finding]:
+        """Take a sample; return the findings about brokers that follow from it."""
         answers = {str(broker): answered for broker, answered in look.brokers if broker >= 0}
         if not any(answers.values()):
             # Nobody could even name the brokers.
@@ -91,7 +91,7 @@ class Outages:
         found: list[Finding] = []
         for broker, answered in answers.items():
             found += self._note(broker, look.at, answered=answered)
-        return found + [one for broker in list(self._away) for one in self._tell(broker, look.at)]
+        return found + [one for broker in list(self._away) for one in self._outage_findings(broker, look.at)]
 
     def take(self, finding: Finding, broker: int | None) -> Finding | None:
         """Return a finding of a group of `broker` as its outage leaves it, None where it blames a member."""
@@ -146,7 +146,7 @@ class Outages:
         severity = finding.severity if calm else KINDS[finding.kind].severity
         return replace(finding, causes=(CauseEntry(Cause.BROKER_AWAY, _SURE, why), *rest), severity=severity)
 
-    def _tell(self, broker: str, at: int) -> list[Finding]:
+    def _outage_findings(self, broker: str, at: int) -> list[Finding]:
         outage = self._away[broker]
         reached = outage.back >= 0 and not _may_reach(outage, at)
         if reached and not outage.groups:
@@ -229,7 +229,7 @@ def _until(outage: Away, at: int) -> int:
 
 
 def _lost(outage: Away, finding: Finding) -> list[MemberEntry]:
-    """Return the members that went and had not been heard of since the last answer before the outage."""
+    """Return the departed members without a sign of life since the last answer before the outage."""
     least = finding.at - outage.since - (outage.since - outage.heard)
     return [one for one in finding.members if one.role == "left" and (one.silence_ms or 0) >= least]
 

@@ -1,4 +1,4 @@
-"""Who leads the partitions of the offsets topic, as the probe sees it, and when a coordinator moved."""
+"""The leaders of the partitions of the offsets topic, by probe samples, and the moves of coordinators."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Moves:
         """JSON-able memory for the ledger."""
         return {"leaders": self._leaders, "moved": self._moved}
 
-    def on_look(self, sighting: ProbeSample) -> list[Finding]:
-        """Tell which partitions have another leader, or leader epoch, than in the look before.
+    def on_sample(self, sighting: ProbeSample) -> list[Finding]:
+        """Report the partitions with another leader, or leader epoch, than in the sample before.
 
         Without a leader a partition has not moved yet: that it does is told when it has one. Each look may
         ask another broker, whose metadata may lag: as in Kafka's own clients, an older epoch says nothing.
@@ -59,7 +59,7 @@ class Moves:
         return replace(finding, coordinator=Coordinator(leader[0], leader[1]))
 
     def forget(self) -> None:
-        """Forget who led: a topic that was made anew begins with the first leader epoch again."""
+        """Forget the leaders: a topic that is created again starts with the first leader epoch."""
         self._leaders = {}
 
     def set_back(self, at: int) -> None:

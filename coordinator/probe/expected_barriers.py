@@ -26,9 +26,9 @@ Span = tuple[int, int]
 
 
 def span(finding: Finding, settings: DetectionSettings) -> Span | None:
-    """Return when a barrier was held that ended in a generation which no storm counts, None for others.
+    """Return the span of a join phase that ended in a generation which no storm counts, None for others.
 
-    One of which nobody knows when it began explains no more than a window of looks.
+    A join phase with an unknown start explains at most one window of samples.
     """
     if finding.kind is not Kind.REBALANCE or finding.details.get("disruptive"):
         return None
@@ -48,5 +48,5 @@ class Calm:
                 self._spans[finding.group or ""].append(found)
 
     def explains(self, group: str, at: int) -> bool:
-        """Whether a look at `at` (ms) saw a barrier that one of the findings explains."""
+        """Whether a sample at `at` (ms) shows a join phase that one of the findings explains."""
         return any(since < at <= until for since, until in self._spans.get(group, ()))

@@ -1,4 +1,4 @@
-"""Where a group's summary says more of it than a look that sees it rebalancing."""
+"""What a group's summary adds to a probe sample that shows the group rebalancing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BY_RECORDS = frozenset(GROUP_TYPES.values())
 
 
-def is_settled(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
+def waits_for_absent_members(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
     """Whether `group` is listed as reconciling for members alone that are away, and said so.
 
     The coordinator calls it so until they are back; nothing stands still for it but their own partitions.
@@ -30,8 +30,8 @@ def is_settled(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
     return away and summary.get("state") == Status.STABLE
 
 
-def knows_who(summary: Mapping[str, Any], group: Watched, at: int) -> bool:
-    """Whether records tell who a barrier seen at `at` (ms) waits for, or that it is over by then.
+def knows_awaited_members(summary: Mapping[str, Any], group: Watched, at: int) -> bool:
+    """Whether records name the members that a join phase seen at `at` (ms) waits for, or end it by then.
 
     They do where members acknowledge epochs.
     """
@@ -45,7 +45,7 @@ def waits(
     limit: int,
     listed: Iterable[tuple[str, str, str, str]] | None,
 ) -> list[Seen]:
-    """Return whom a barrier that is stuck from `limit` (ms) on waits for, of those `listed` if that is known.
+    """Return the members that a join phase stuck from `limit` (ms) on waits for, of `listed` if known.
 
     A join phase that was begun again saw no commits before it.
     """
@@ -56,7 +56,7 @@ def waits(
 def limits_of(
     settings: DetectionSettings, summary: Mapping[str, Any], waits_for: Collection[Seen] = ()
 ) -> Limits:
-    """Return from when on a barrier of the group is stuck; `waits_for`: its missing members, if known."""
+    """Return from when on a join phase of the group is stuck; `waits_for`: its missing members, if known."""
     members = summary.get("member_list", ())
     sessions = [one.session for one in waits_for] or _each(members, "session_timeout_ms")
     return limits(settings, sessions, _each(members, "rebalance_timeout_ms"))

@@ -1,4 +1,4 @@
-"""Who comes into a group's barriers time after time, by the lists of looks: a storm that writes nothing.
+"""Members that join phase after phase, by the member lists of samples: a storm that writes no record.
 
 Those that stay are in every list. One that is new in a list has come; who crashes and starts again has
 another member id each time, but the same client id, and mostly the same host. Several that come at once, as
@@ -21,14 +21,14 @@ Newcomer = tuple[int, str, str, str, str]
 _LEAST, _LEAST_SHARE, _CLEARLY, _KEPT = 3, 0.1, 2, 200
 
 
-def noted(
+def add_newcomers(
     known: Sequence[Newcomer],
     members: Collection[tuple[str, str, str, str]],
     before: Container[str],
     at: int,
     since: int,
 ) -> list[Newcomer]:
-    """Return `known` after `since` (ms), and those of the `members` of a list at `at` not listed `before`."""
+    """Return `known` after `since` (ms), and the `members` listed at `at` but not `before`."""
     came = [(at, *member) for member in members if member[0] not in before]
     return [one for one in [*known, *came] if one[0] > since][-_KEPT:]
 

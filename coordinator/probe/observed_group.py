@@ -1,4 +1,4 @@
-"""What is remembered of the looks at one group that is rebalancing, or was within the storm window."""
+"""The probe samples of one group that is rebalancing, or was within the storm window."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen  # noqa: TC001 - msgspec reads the annotation
 from rebalance_monitor.coordinator.probe.answers import after
-from rebalance_monitor.coordinator.probe.newcomers import Newcomer, noted
+from rebalance_monitor.coordinator.probe.newcomers import Newcomer, add_newcomers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -68,7 +68,7 @@ class Watched(msgspec.Struct):
     stuck_updates: int = 0
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
-        """Whether a generation completed while nobody looked, so that `at` sees another barrier."""
+        """Whether a generation completed between two samples, so that `at` shows another join phase."""
         last = self.sightings[-1] if self.sightings else at
         return last < self.since and at - last > fresh_ms
 
@@ -78,13 +78,13 @@ class Watched(msgspec.Struct):
             self.group_type, self.protocol_type, self.since = seen.group_type, seen.protocol_type, at
 
     def take(self, looks: Sequence[int], members: Collection[tuple[str, str, str, str]]) -> None:
-        """Keep whom the last of `looks` listed; a record may come after the next barrier has begun."""
+        """Keep the members in the last of `looks`; a record may come after the next phase has begun."""
         now = looks[-1]
         if self.opened == now:
             self.unseen = looks[-2] if len(looks) > 1 else -1
         there = {member[0]: now for member in members}
         if self.lists and max(now - _LISTED_MS, self.forgotten) < self.lists[-1]:
-            self.newcomers = noted(self.newcomers, members, self.listed, now, looks[0] - 1)
+            self.newcomers = add_newcomers(self.newcomers, members, self.listed, now, looks[0] - 1)
         # Those that are there are the last to be forgotten.
         known = {name: at for name, at in self.listed.items() if name not in there} | there
         fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
@@ -94,7 +94,7 @@ class Watched(msgspec.Struct):
         self._trim(looks)
 
     def _trim(self, looks: Sequence[int]) -> None:
-        """Forget the sightings of a barrier that lasts for long, but the first ones and those in `looks`."""
+        """Forget the samples of a long join phase, except the first ones and the ones in `looks`."""
         if len(self.sightings) <= 2 * len(looks) + _SPARE:
             return
         firsts = self._firsts()
@@ -104,7 +104,7 @@ class Watched(msgspec.Struct):
         self.runs = [at for at in self.runs if at >= looks[0]]
 
     def _firsts(self) -> set[int]:
-        """Return the first sightings, and lists, since it was seen and since its barrier began."""
+        """Return the first samples, and member lists, since it was seen and since its join phase began."""
         marks, kept = (self.opened, self.since), (self.sightings, self.lists)
         return {next((at for at in times if at >= mark), -1) for times in kept for mark in marks}
 
@@ -116,12 +116,12 @@ class Watched(msgspec.Struct):
         self.lists = [at for one, at in pairs if at > since or at in firsts or one in last]
 
     def explain(self, after: int, until: int) -> None:
-        """Forget the looks, as far as storms go, after the first time until the second."""
+        """Drop the samples between the two times from the count of storms."""
         self.counted = [at for at in self.counted if not after < at <= until]
         self.runs = [at for at in self.runs if not after < at <= until]
 
     def forget(self, since: int) -> None:
-        """Forget the looks that are not after `since`, but the first ones of a barrier seen after it."""
+        """Forget the samples up to `since`, except the first ones of a join phase seen after it."""
         firsts = self._firsts() if after(self.sightings, since) else set()
         self.sightings = [at for at in self.sightings if at > since or at in firsts]
         self.counted = [at for at in self.counted if at > since]
@@ -129,18 +129,18 @@ class Watched(msgspec.Struct):
         self._keep_lists(since, firsts)
 
     def is_calm(self, at: int, settings: DetectionSettings) -> bool:
-        """Whether, at `at`, none of the looks of a storm's window counts."""
+        """Whether, at `at`, no sample of a storm's window counts."""
         return not after(self.counted, at - settings.storm_sightings_window_ms)
 
     def may_storm(self, at: int, settings: DetectionSettings) -> bool:
-        """Whether, at `at`, enough looks saw it in enough separate runs, however many did not."""
+        """Whether, at `at`, enough samples show it in enough separate runs, however many do not."""
         since = at - settings.storm_sightings_window_ms
         return after(self.runs, since) >= _SEPARATE and after(self.counted, since) >= _MIN_LOOKS
 
     def storms(self, looks: Sequence[int], at: int, settings: DetectionSettings) -> bool:
-        """Whether, at `at`, it is seen in that many, and in enough of the last of all `looks`.
+        """Whether, at `at`, that many samples show it, and enough of the latest `looks` do.
 
-        `looks`: those that its coordinator answered, ascending; one that saw it tells of it anyway.
+        `looks`: the samples that its coordinator answered, ascending; a sample that shows it counts anyway.
         """
         if not self.may_storm(at, settings):
             return False
@@ -151,7 +151,7 @@ class Watched(msgspec.Struct):
         return often and at - looked[0] >= settings.storm_sightings_window_ms / 2
 
     def stuck_for(self, at: int) -> int:
-        """Return for how long the stuck barrier has lasted at `at`, or lasted until another one began."""
+        """Return how long the stuck join phase has lasted at `at`, or lasted until the next one began."""
         return (self.since if self.since > self.stuck_since else at) - self.stuck_since
 
     def set_back(self, at: int) -> None:
@@ -164,22 +164,24 @@ class Watched(msgspec.Struct):
 
 
 def around(group: Watched | None, looks: Sequence[int]) -> Sequence[int]:
-    """Return `looks`, ascending, with the one before the group was first seen, though it was long ago."""
+    """Return `looks`, ascending, with the sample before the group was first seen, however old."""
     if group is None or not looks or not 0 <= group.unseen < looks[0]:
         return looks
     return [group.unseen, *looks]
 
 
 def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
-    """Take it that a generation of one of the groups completed: what is seen later is another barrier."""
+    """Note that a generation of one of the groups completed: later samples show another join phase."""
     group = groups.get(finding.group or "")
     if group is not None and finding.at >= group.since:
         if group.stuck and not group.waits:
-            group.waits = not_rejoined.held(finding)
+            group.waits = not_rejoined.awaited_members(finding)
         group.since, group.again = finding.at, False
 
 
-def watched(before: Watched | None, at: int, group: RebalancingGroup, generation: int | None) -> Watched:
+def begin_observation(
+    before: Watched | None, at: int, group: RebalancingGroup, generation: int | None
+) -> Watched:
     """Begin to remember a group that is seen rebalancing from `at` (ms) on; `before`: what still is of it."""
     fresh = Watched(at, at, generation, group.group_type, group.protocol_type, at)
     if before is not None:

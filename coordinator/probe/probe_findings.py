@@ -30,7 +30,7 @@ class Probed:
     cluster: str
 
     def progress(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
-        """Tell that the group was seen rebalancing, or is no more."""
+        """Report that samples show the group rebalancing, or no longer do."""
         found = self._find(Kind.REBALANCE_IN_PROGRESS, name, group, at, phase, group.open, state)
         group.open = found.incident or ""
         return replace(found, details={"sightings": group.count, "duration_ms": at - group.opened})
@@ -44,9 +44,9 @@ class Probed:
         summary: Mapping[str, Any],
         listed: Iterable[tuple[str, str, str, str]] | None,
     ) -> list[Finding]:
-        """Tell that one barrier lasts for too long, again once it is worse or is known to wait for somebody.
+        """Report a stuck join phase, and update it once it is worse or an awaited member is known.
 
-        `listed`: the members that the look listed, None where it did not.
+        `listed`: the members that the sample lists, None where it lists none.
         """
         settings, told = self.settings.for_group(name), []
         if group.stuck and group.since > group.stuck_since and not group.again:
@@ -54,7 +54,7 @@ class Probed:
             group.stuck = ""
         lasts = at - group.since
         warns = group_summaries.limits_of(settings, summary).warns
-        if lasts < warns or (not group.stuck and group_summaries.knows_who(summary, group, at)):
+        if lasts < warns or (not group.stuck and group_summaries.knows_awaited_members(summary, group, at)):
             return told
         known = bool(group.stuck and group.waits)
         waits = group.waits if known else group_summaries.waits(summary, group, warns, listed)
@@ -71,7 +71,7 @@ class Probed:
         return [*told, self.stuck(name, group, at, phase, state)]
 
     def stuck(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
-        """Tell that one barrier lasts for too long, or is over, and whom it waits for."""
+        """Report that a join phase is stuck, or over, and the members that it waits for."""
         found = self._find(Kind.REBALANCE_STUCK, name, group, at, phase, group.stuck, state)
         group.stuck = found.incident or ""
         duration = group.stuck_for(at)
@@ -88,7 +88,7 @@ class Probed:
         return not_rejoined.named(found, group.waits, duration)
 
     def storm(self, name: str, group: Watched, at: int, phase: str) -> Finding:
-        """Tell that the group is seen rebalancing too often, by whom, or that it is no longer."""
+        """Report that samples show the group rebalancing too often, and by which client, or no longer do."""
         found = self._find(Kind.STORM, name, group, at, phase, group.storm, "PreparingRebalance")
         group.storm = found.incident or ""
         window = self.settings.for_group(name).storm_sightings_window_ms
@@ -106,7 +106,7 @@ class Probed:
     def storming(
         self, name: str, group: Watched, at: int, looks: Callable[[], Sequence[int]], *, recorded: bool
     ) -> list[Finding]:
-        """Open by rule two: seen in many looks that no calm generation explains, in several separate runs.
+        """Open by rule two: many samples in several separate runs, which no calm generation explains.
 
         `looks` gives those that its coordinator answered, if they matter; `recorded`: records tell a storm.
         One that is open is told again, once a window at most, where somebody else is clearly behind it than
@@ -129,7 +129,7 @@ class Probed:
         return worst(group.newcomers, since, after(group.runs, since), group.worst)
 
     def give_up(self, groups: dict[str, Watched], at: int) -> list[Finding]:
-        """End all that is open of these groups, and forget them: nobody looks any more."""
+        """Resolve all open incidents of these groups, and forget them: the probe no longer runs."""
         found = []
         for name, group in groups.items():
             if group.open:

@@ -57,7 +57,7 @@ class Visibility:
         """Whether the brokers list the group to us, as far as is known."""
         return group not in self._unseen if self._seen is None else group in self._seen
 
-    def on_look(self, look: ProbeSample, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    def on_sample(self, look: ProbeSample, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         """Compare a listing with the groups alive by the topic: group -> its summary."""
         if look.listed is not None and all(answered for _, answered in look.brokers):
             self._waiting = look

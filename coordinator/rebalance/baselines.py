@@ -36,7 +36,7 @@ def is_at_target(state: GroupState, member: Member) -> bool:
 
 
 def knows_members(state: GroupState, at: int) -> bool:
-    """Whether at `at` (ms) all members are known: who was not heard of by then is none."""
+    """Whether at `at` (ms) all members are known: a member without a record by then does not exist."""
     return state.group_type == CLASSIC or 0 <= state.counted_at <= at
 
 

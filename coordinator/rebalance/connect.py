@@ -39,7 +39,7 @@ Who = tuple[str, str, str, str | None]
 class Evidence:
     """From one record: newest config offset (-1 none), scheduled delay in ms (0 none), tasks were revoked.
 
-    `workers`: (who, the config offset that it has read) of those whose metadata can be read.
+    `workers`: (worker, config offset that it has read), for workers with readable metadata.
     """
 
     offset: int = -1
@@ -74,7 +74,7 @@ def read(value: GroupMetadataValue) -> Evidence:
 def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool) -> list[CauseEntry]:
     """Causes of the generation after `state`'s.
 
-    `same`: its members are those of the one before; `lost`: at least one of these is gone.
+    `same`: the members are the same as before; `lost`: at least one departed.
     """
     before, delay, revoked = state.connect
     found = _strangers(now, before)

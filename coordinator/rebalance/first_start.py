@@ -1,4 +1,4 @@
-"""Causes of the first members of a group that were read: it is new, was migrated, or nobody knows.
+"""Causes of the first members read of a group: it is new, was migrated, or its history is unknown.
 
 A group that was not known is a new one only where its records were read from the first on.
 """

@@ -26,7 +26,7 @@ _SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COO
 def probing(state: GroupState, cst: int) -> float:
     """Return how surely a generation whose join phase ended at `cst` (ms) is the announced one; 0 if not.
 
-    The longer the barrier took, the less.
+    The longer the join phase took, the less likely.
     """
     late, longest = cst - state.probing_at - _SLACK_MS, _longest(state)
     if state.probing_at <= 0 or not -2 * _SLACK_MS <= late <= max(0, longest - _SLACK_MS):
@@ -58,5 +58,5 @@ def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
 
 
 def _longest(state: GroupState) -> int:
-    """Return the longest rebalance timeout (ms): no barrier takes longer."""
+    """Return the longest rebalance timeout (ms): no join phase takes longer."""
     return max((member.rebalance_timeout for member in state.members), default=0)

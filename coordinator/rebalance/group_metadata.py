@@ -102,7 +102,7 @@ def asked_for(membership: Membership) -> frozenset[str] | None:
 def spoken(client_id: str, rebalance: int, classic: ClassicMemberMetadata) -> str:
     """Name the family of a member that speaks the classic protocol in a consumer group.
 
-    Its id, made by the broker, looks like those that Java clients make for themselves.
+    Its id, made by the broker, has the form that Java clients use for their own.
     """
     name, data = next(((one.name, one.metadata) for one in classic.supported_protocols), ("", b""))
     subscription, _ = _subscription(data)

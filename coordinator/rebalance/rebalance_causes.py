@@ -18,9 +18,9 @@ from rebalance_monitor.coordinator.findings.wording import (
     entry,
     joined,
     maybe_removed,
+    names_of,
     replaced,
     seconds,
-    who,
 )
 from rebalance_monitor.coordinator.rebalance import connect, follow_ups, subscriptions
 from rebalance_monitor.coordinator.state import membership
@@ -77,7 +77,7 @@ def causes_of(
 
 
 def _reset(after: Membership) -> list[CauseEntry]:
-    """Name a coordinator that was reloaded amid a rebalance: it knows no more of the generation it began."""
+    """Name a coordinator that was reloaded amid a rebalance: it has lost the generation that it began."""
     if not after.reset:
         return []
     why = f"{counted(len(after.reset), 'member')} rejoined without a generation, "
@@ -86,7 +86,7 @@ def _reset(after: Membership) -> list[CauseEntry]:
 
 
 def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]:
-    """Name members that went, active to the last, and were back at once: as one does that was removed."""
+    """Name members that departed while active and were back at once, as a removed member does."""
     back = _back(change)
     return [
         maybe_removed(departure.member, departure.seen.silence)
@@ -97,7 +97,7 @@ def _removed_by_admin(change: Change, gone: list[Departure]) -> list[CauseEntry]
 
 
 def _back(change: Change) -> set[tuple[str, str]]:
-    """Give client and host of the dynamic members that came: they may be those of one that went."""
+    """Return client id and host of each dynamic member that joined: it may replace one that departed."""
     return {(member.client_id, member.host) for member in change.joined if member.instance_id is None}
 
 
@@ -120,7 +120,7 @@ def _changed(
     return found + _partitions(state, after, change, protocol, cst)
 
 
-def _withheld(state: GroupState, after: Membership, cst: int) -> bool:
+def _may_be_first_phase(state: GroupState, after: Membership, cst: int) -> bool:
     """Whether the first record that was read of the group may have been the first phase of a follow-up."""
     started = [cause for cause, _ in state.causes[:1]] == [Cause.FIRST_START.value]
     return state.ts == state.started_at and not started and follow_ups.is_follow_up(state, after, cst)
@@ -136,7 +136,7 @@ def _partitions(
         for topic, count in now.items()
         if 0 < before.get(topic, 0) < count
     ]
-    if found and _withheld(state, after, cst):
+    if found and _may_be_first_phase(state, after, cst):
         found = []
     if change.joined or change.left or protocol in membership.COOPERATIVE or not now:
         return found
@@ -154,7 +154,7 @@ def _partitions(
 
 
 def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) -> list[CauseEntry]:
-    """Nobody came or went and nothing visible changed."""
+    """No member joined or departed, and nothing visible changed."""
     apart = cst - state.ts
     if announced := follow_ups.probing(state, cst):
         late = seconds(max(0, cst - state.probing_at))
@@ -188,13 +188,13 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
 
 
 def _leader(state: GroupState, after: Membership) -> tuple[tuple[str, str, str, str | None] | tuple[()], str]:
-    """Return the leader, if nobody else can have asked for a rebalance of a Stable group, and say so.
+    """Return the leader, if no other member can have asked a Stable group to rebalance, and say so.
 
     A follower that sends the subscription that it had is given the current generation again.
     """
     led = [member for member in after.members if member.member_id == state.leader]
     if led and after.unvarying:
-        return who(
+        return names_of(
             led[0]
         ), "; its leader asked for it: without a new subscription only a leader's request starts a rebalance"
     return (), "; a member asked for it, perhaps the leader"

@@ -32,15 +32,15 @@ _ENDED_BY = {
 }
 
 
-def _is_gone(before: GroupState, state: GroupState) -> bool:
-    """Whether the leader of `before` is in the group no more, nor came back under its instance id."""
+def _has_left(before: GroupState, state: GroupState) -> bool:
+    """Whether the leader of `before` is no longer in the group, nor back under its instance id."""
     led = [member for member in before.members if member.member_id == before.leader]
     there = {name for one in state.members for name in (one.member_id, one.instance_id) if name}
     return bool(led) and not there & {led[0].member_id, led[0].instance_id}
 
 
 def ended_by(causes: tuple[CauseEntry, ...]) -> str:
-    """How the last member went: leave, session or, where it may as well be another cause, unknown."""
+    """Why the last member departed: leave, session timeout or, where another cause is as likely, unknown."""
     top = causes[0] if causes else None
     return _ENDED_BY.get(top.cause, "unknown") if top and top.confidence >= CLAIMED else "unknown"
 
@@ -168,7 +168,7 @@ def _why_failed(before: GroupState, state: GroupState, count: int) -> tuple[Caus
     first = max(before.generation, 0) + 1
     which = f"generation {first} has" if count == 1 else f"{count} generations from {first} on have"
     why = f"{which} no record on the topic, which does not say why a rebalance failed"
-    if _is_gone(before, state):
+    if _has_left(before, state):
         why += "; the previous leader left meanwhile, perhaps before it sent the assignment"
     return (CauseEntry(Cause.UNKNOWN, 1.0, why),)
 

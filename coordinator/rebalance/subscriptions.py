@@ -34,7 +34,7 @@ def note(state: GroupState, value: object) -> None:
 
 
 def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: ANN401 -- type 16, or a tombstone
-    """Take the topics that a pattern matches by the record at `at` (ms); None where nobody asks for it."""
+    """Take the topics that a pattern matches by the record at `at` (ms); None: no member subscribes to it."""
     name = _PATTERN + _short(key.regular_expression)
     if value is None:
         state.subscriptions.pop(name, None)
@@ -47,7 +47,7 @@ def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: 
 
 
 def of_members(state: GroupState) -> dict[str, list[str]]:
-    """Return member id -> topics of a KIP-848 group; nothing where those of one member are not all known.
+    """Return member id -> topics of a KIP-848 group; nothing where not all topics of a member are known.
 
     A pattern's topics are in a record of its own, a long list is cut, and a record may not have been read.
     """

@@ -1,4 +1,4 @@
-"""Commits to a group without members: whose they are is told by their topics when members come (KIP-211).
+"""Commits to a group without members (KIP-211): their topics show whose they are once members join.
 
 While members live the coordinator refuses a commit of anybody else (`UNKNOWN_MEMBER_ID`), so an application
 that uses assign() beside the group's members gets in only while the group is empty, and does so each time.

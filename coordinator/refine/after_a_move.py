@@ -48,13 +48,13 @@ class HeldBack:
         self._held.pop(finding.incident or "", None)
 
     def forget(self, shard: int) -> None:
-        """Forget those of a shard."""
+        """Forget the silences of a shard."""
         self._held = {name: finding for name, finding in self._held.items() if finding.shard != shard}
 
     def due(
         self, looks: Sequence[int], moves: Moves, unanswered: Unanswered, read: Mapping[int, int]
     ) -> list[Finding]:
-        """Return those that have lasted for a session after the last move, as the last of `looks` finds.
+        """Return the silences that have lasted one session timeout since the move, by the last of `looks`.
 
         `read`: shard -> time (ms) up to which its records are read.
         """
@@ -73,13 +73,13 @@ class HeldBack:
 
 
 def _lost(looks: Sequence[int], unanswered: Unanswered, leader: int | None) -> list[int]:
-    """Those of the looks that the coordinator `leader` did not answer."""
+    """Return the samples that the coordinator `leader` did not answer."""
     answered = set(unanswered.by(leader, looks))
     return [at for at in looks if at not in answered]
 
 
 def _late(finding: Finding, at: int) -> Finding:
-    """Return a silence as it is told at `at` (ms), a session after the move."""
+    """Return a silence as it is published at `at` (ms), one session timeout after the move."""
     later = at - finding.at
     silence = int(finding.details.get("silence_ms", 0)) + later
     members = tuple(

@@ -1,4 +1,4 @@
-"""What looks of the probe say of one group: of what has been, for `refine`."""
+"""The past probe samples of one group, for `refine`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """Looks at one group; times in ms, ascending.
+    """Probe samples of one group; times in ms, ascending.
 
     `sightings` saw it rebalance, `answered` are those that its coordinator answered, `led` those that saw who
     coordinates. `lists` listed its members, `listed`: member id -> the last that listed it, `forgotten`: the
@@ -36,10 +36,10 @@ class LookBack:
     end: Callable[[int], int] = int
 
 
-def looked_back(
+def look_back(
     group: Watched | None, looks: Sequence[int], unanswered: Unanswered, leader: int | None, *, lists: bool
 ) -> LookBack:
-    """Return what `looks` say of a group that `leader` coordinates, None for one that no look saw.
+    """Return the samples of a group that `leader` coordinates, None where no sample covers it.
 
     `lists`: whether the brokers list it to us; of a group that they hide, not seeing it says nothing.
     """

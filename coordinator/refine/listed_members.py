@@ -1,4 +1,4 @@
-"""When a member went from a barrier, as the lists of members tell that looks of the probe saw.
+"""When a member departed from a join phase, by the member lists of probe samples.
 
 The coordinator lists who left no more at once, and who died until its session has ended. So the lists on
 either side of a member's going bound when it went, whoever began the barrier.
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 class Listed(NamedTuple):
-    """A member went at `least` (ms) or later, and at `most` or before."""
+    """A member departed at `least` (ms) or later, and at `most` or before."""
 
     least: int
     most: int
 
 
-def went(looks: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
-    """Return when a member went that `rebalance` dropped, with the bounds of looks on its start.
+def departure_of(looks: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
+    """Return when a member that `rebalance` dropped departed, with the bounds that samples put on its start.
 
-    None where no look listed the members of this barrier, or not all that were listed are remembered.
+    None where no sample lists the members of this join phase, or some listed members are forgotten.
     """
     low = rebalance.started_at_min
     if low is None or looks.forgotten > low:

@@ -1,4 +1,4 @@
-"""Silence that an outage explains: nobody reached the brokers, or a coordinator was reloaded meanwhile.
+"""Silence that an outage explains: no broker answered, or a coordinator was reloaded meanwhile.
 
 A reload gives every member a fresh session, so of a silence that spans one only the part after it counts: a
 whole session timeout of it is an expired session, anything less proves nothing, and no poll interval can be
@@ -33,9 +33,9 @@ _TIMEOUTS = frozenset(KIND_OF) - {Cause.JOIN_DEADLINE_MISSED}
 
 
 class Reach:
-    """Remembers looks that no broker answered; `state` is what `snapshot` returned, None for a new start.
+    """Remembers samples that no broker answered; `state` is what `snapshot` returned, None for a new start.
 
-    Who has not been answered for a whole window, or never was, knows of no outage.
+    A probe without an answer for a whole window, or ever, knows of no outage.
     """
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
@@ -47,8 +47,8 @@ class Reach:
         """JSON-able memory for the ledger."""
         return {"away": self.away, "answered": self._answered}
 
-    def on_look(self, look: ProbeSample, since: int) -> None:
-        """Take a look; what is older than `since` (ms) is forgotten."""
+    def on_sample(self, look: ProbeSample, since: int) -> None:
+        """Take a sample; forget what is older than `since` (ms)."""
         self.away = [at for at in self.away if at > since]
         if any(answered for _, answered in look.brokers):
             self._answered = look.at

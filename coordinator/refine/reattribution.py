@@ -91,7 +91,7 @@ def timed(
         if finding.kind is not Kind.REBALANCE or MEASURED not in finding.details:
             out.append(finding)
             continue
-        plain, judged = _judged(finding, bounded, went)
+        plain, judged = _reattribute(finding, bounded, went)
         again |= {(finding.id, one.member.member_id) for one in judged}
         out.append(_with_causes(plain, judged))
         told = []
@@ -109,7 +109,7 @@ def _about(finding: Finding) -> tuple[str, str]:
     return str(finding.details.get("rebalance", "")), finding.members[0].member_id if finding.members else ""
 
 
-def _judged(
+def _reattribute(
     finding: Finding, bounded: Callable[[Finding], Finding], went: Went
 ) -> tuple[Finding, list[_Judged]]:
     """Return the finding without the evidence, and its members judged again where samples say anything."""
@@ -126,7 +126,9 @@ def _judged(
     held: Details = {} if place is None or place >= len(gone) else {HELD_BY: gone[place].member_id}
     kept = {name: value for name, value in details.items() if name != HELD_BY}
     judged = [
-        _Judged(member, one, measured(sampled, one), verdicts(member, one, ways, _told(sampled, one)))
+        _Judged(
+            member, one, measured(sampled, one), verdicts(member, one, ways, _describe_samples(sampled, one))
+        )
         for member, one, ways in zip(gone, sampled.departed, explained.ways, strict=False)
     ]
     return replace(plain, details=kept | held), judged
@@ -151,14 +153,14 @@ def _sampled(
     return changed(evidence, departed=tuple(departed))
 
 
-def _told(evidence: Evidence, one: Departed) -> str:
-    """Say what samples saw: how long the member had been silent when the phase began, or when it was gone."""
+def _describe_samples(evidence: Evidence, one: Departed) -> str:
+    """Say what samples show: how long the member had been silent as the phase began, or when it departed."""
     (least, most), text = one.removed, LISTED
     if most < 0:
         (least, most), text = evidence.phase, SAMPLED
     if most < 0:
         return ""
-    late = max(0, one.seen - most), max(0, one.seen - least)
+    late = max(0, one.last_active - most), max(0, one.last_active - least)
     since = "its last commit" if one.trace.last >= 0 else "its generation began"
     return f"; {text} {seconds(late[0])} to {seconds(late[1])} after {since}"
 

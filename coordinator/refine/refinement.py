@@ -1,4 +1,4 @@
-"""What looks of the probe add to a finding that records or the clock decided; ids never change.
+"""What probe samples add to a finding that records or the clock decided; ids never change.
 
 Bounds of a join phase: it began after the last look that did not see the group rebalancing and before the
 first that did. A coordinator that moved gives every member a fresh session, so silence that began before the
@@ -40,12 +40,12 @@ _SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN
 
 
 def refine(finding: Finding, looks: LookBack, moved_at: int) -> Finding:
-    """Return the finding with what looks at its group add, and that its coordinator moved (ms, -1: never)."""
+    """Return the finding with what samples of its group add, and its coordinator's move (ms, -1: never)."""
     if finding.kind is not Kind.REBALANCE:
         return finding
     ended = _expired_barrier(bounded(finding, looks))
     refined = _moved(_over_capacity(ended, moved_at), moved_at, looks)
-    return _came_and_went(refined, looks.listed)
+    return _name_short_lived_member(refined, looks.listed)
 
 
 def is_excused(finding: Finding, moved_at: int) -> bool:
@@ -66,7 +66,7 @@ def session_of(finding: Finding) -> int:
 
 
 def bounded(finding: Finding, looks: LookBack) -> Finding:
-    """Return a rebalance with the bounds that looks at its group put on its join phase."""
+    """Return a rebalance with the bounds that samples of its group put on its join phase."""
     low, high = finding.started_at_min, finding.started_at_max
     if low is None or high is None or finding.sync_ms is None:
         return finding
@@ -79,7 +79,7 @@ def bounded(finding: Finding, looks: LookBack) -> Finding:
         first = next(at for at in seen if at > before)
         low, high = max(low, before), min(high, looks.end(first))
     else:
-        lasted = _unseen(ended, looks)
+        lasted = _longest_between_samples(ended, looks)
         if lasted is None or lasted >= ended - low:
             return finding
         low = ended - lasted
@@ -92,8 +92,8 @@ def bounded(finding: Finding, looks: LookBack) -> Finding:
     )
 
 
-def _unseen(ended: int, looks: LookBack) -> int | None:
-    """Return the most (ms) that a barrier lasted which no look saw: as long as it is between two looks."""
+def _longest_between_samples(ended: int, looks: LookBack) -> int | None:
+    """Return the longest join phase (ms) that no sample shows: the longest time between two samples."""
     times = looks.answered
     first = bisect_right(times, ended - _CLOCKS_MS) - 1
     near = times[max(first, 0) : bisect_right(times, ended + _CLOCKS_MS) + 1]
@@ -104,7 +104,7 @@ def _unseen(ended: int, looks: LookBack) -> int | None:
 
 
 def _expired_barrier(finding: Finding) -> Finding:
-    """Name those that a barrier dropped at its deadline: it was seen to last as long as it may."""
+    """Name the members removed at the join deadline: samples show that the phase lasted until it."""
     left = {member.member_id for member in finding.members if member.role == "left"}
     limit = max((member.rebalance_timeout_ms or 0 for member in finding.members), default=0)
     seen, most = finding.join_ms_min or 0, finding.join_ms_max
@@ -141,10 +141,10 @@ def _over_capacity(finding: Finding, moved_at: int) -> Finding:
     return replace(finding, causes=(*finding.causes, CauseEntry(Cause.GROUP_OVER_CAPACITY, 0.3, why)))
 
 
-def _came_and_went(finding: Finding, listed: Mapping[str, int]) -> Finding:
+def _name_short_lived_member(finding: Finding, listed: Mapping[str, int]) -> Finding:
     """Claim no cause of a rebalance among the same members that one that no record has took part in.
 
-    Nor that the coordinator moved, unless looks saw that it did.
+    Nor that the coordinator moved, unless samples show it.
     """
     if not listed:
         return finding
@@ -168,7 +168,7 @@ def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
 
 
 def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
-    """Tell a move or reload of the coordinator from a member that asked: where looks went on around it."""
+    """Tell a move or reload of the coordinator from a member's request, where samples continue around it."""
     if not among_the_same(finding.causes):
         return finding
     # A look tells of a move some time after it: the record may come between.
@@ -188,9 +188,9 @@ def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
 
 
 def _away(finding: Finding, looks: LookBack) -> list[int]:
-    """Return the last looks on end that its coordinator left unanswered before, as one does that restarts.
+    """Return the last consecutive samples that its coordinator did not answer, as during a restart.
 
-    It had answered, and no look saw the barrier begin before them.
+    The coordinator had answered before, and no earlier sample shows the join phase.
     """
     before = [at for at in looks.away if finding.at - AFTER_MOVE_MS <= at <= finding.at]
     if not before:
@@ -212,7 +212,7 @@ def _by_coordinator(finding: Finding, confidence: float, since: int, what: str) 
 
 
 def _unmoved(finding: Finding) -> Finding:
-    """Nothing moved, as the looks saw: a member asked for it, or what generations failed by is not told."""
+    """By the samples nothing moved: a member asked for it, or generations failed for an unknown reason."""
     kept = tuple(entry for entry in finding.causes if entry.cause is not Cause.COORDINATOR_MOVED)
     if finding.causes[0].cause is not Cause.LEADER_REJOINED:
         return replace(finding, causes=kept) if finding.causes[0].cause is Cause.UNKNOWN else finding

@@ -41,7 +41,7 @@ class OneStorm:
         return {"joined": joined, "recorded": [[name, shard] for name, shard in self._recorded.items()]}
 
     def forget(self, shard: int | None = None) -> None:
-        """Forget what records told: their state is begun anew; that of a `shard`, or all of it."""
+        """Forget the storms of records, of one `shard` or of all: their state is built anew."""
         if shard is None:
             self._joined = {}
         self._recorded = {
@@ -49,18 +49,18 @@ class OneStorm:
         }
 
     def is_recorded(self, group: str) -> bool:
-        """Whether records have told a storm of the group that goes on."""
+        """Whether a storm that records opened is open."""
         return group in self._recorded
 
     def learn(self, finding: Finding) -> None:
-        """Take what records told: a storm of theirs is not opened twice."""
+        """Note the storms that records opened, so that none is opened twice."""
         if finding.kind is Kind.STORM and finding.phase == "resolved":
             self._recorded.pop(finding.group or "", None)
         elif finding.kind is Kind.STORM:
             self._recorded[finding.group or ""] = finding.shard
 
     def take(self, finding: Finding, group: Watched | None, *, goes_on: bool) -> Finding | None:
-        """Return a finding as it is told, None for an end that is none.
+        """Return a finding as it is published, None for an end while samples show the storm.
 
         `group`: what the probe knows of its group, changed here; `goes_on`: looks still see a storm.
         """

@@ -1,4 +1,4 @@
-"""Incidents of records and the clock whose opening was not told, because the probe knew better.
+"""Suppressed incidents: their opening was not published, because probe samples contradict it.
 
 Nobody heard of them, so their end is not told either; what goes on with them is, and then its end. One that
 WAS told, while the probe saw nothing, ends whatever the probe sees by then.
@@ -27,22 +27,22 @@ class Untold:
         return dict(self._incidents)
 
     def forget(self, shard: int) -> None:
-        """Forget those of a shard."""
+        """Forget the incidents of a shard."""
         self._incidents = {name: one for name, one in self._incidents.items() if one != shard}
 
     def keep(self, finding: Finding) -> None:
-        """Note a finding that is not told."""
+        """Note a suppressed finding."""
         if finding.phase == "opened" and finding.incident:
             self._incidents[finding.incident] = finding.shard
             while len(self._incidents) > MAX_UNTOLD:
                 del self._incidents[next(iter(self._incidents))]
 
-    def tell(self, finding: Finding) -> None:
-        """Note that it is told after all."""
+    def publish(self, finding: Finding) -> None:
+        """Note that the incident is published after all."""
         self._incidents.pop(finding.incident or "", None)
 
     def ends(self, finding: Finding) -> bool:
-        """Whether the finding only ends an incident that nobody heard of."""
+        """Whether the finding only ends a suppressed incident."""
         known = finding.incident in self._incidents
         if known and finding.phase in {"updated", "resolved"}:
             del self._incidents[finding.incident or ""]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class Open(msgspec.Struct):
-    """One open incident: when it opened and what it last told of (ms), and what its end repeats.
+    """One open incident: when it opened, what it last reported (ms), and what its end repeats.
 
-    `anchor`: of its newest burst; `before`, `total_before`: the groups of those before that.
+    `anchor`: of its newest burst; `before`, `total_before`: the groups of the bursts before.
     """
 
     incident: str
@@ -38,7 +38,7 @@ class Open(msgspec.Struct):
     total_before: int = 0
 
     def add(self, finding: Finding, anchor: str, last: int) -> None:
-        """Take what a burst tells now; `last`: its newest group, ms."""
+        """Take what a burst reports now; `last`: its newest group, ms."""
         if anchor != self.anchor:
             self.anchor, self.before, self.total_before = anchor, self.groups, self.total
         both = {*self.before, *finding.groups}
@@ -74,7 +74,7 @@ class BurstIncidents:
         """Return the kinds of the open ones."""
         return list(self._open)
 
-    def told(self, finding: Finding, anchor: str, last: int) -> Finding:
+    def as_incident(self, finding: Finding, anchor: str, last: int) -> Finding:
         """Return a burst's finding as one of its incident; `last`: its newest group, ms."""
         kind, phase = finding.kind, "updated"
         one = self._open.get(kind)
@@ -99,7 +99,7 @@ class BurstIncidents:
         )
 
     def over(self, kind: Kind, now: int, quiet_ms: int) -> list[Finding]:
-        """Tell that the one of this kind is over, if it has been quiet for that long at `now` (ms)."""
+        """Resolve the incident of this kind, if it has been quiet for that long at `now` (ms)."""
         one = self._open.get(kind)
         if one is None or now < one.last + quiet_ms:
             return []

@@ -52,7 +52,7 @@ _ITSELF = frozenset({Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT, Kind.POLL_INTER
 
 
 class Burst(msgspec.Struct):
-    """What counts at once: its first and last time (ms), its groups, and how much of it was told.
+    """Findings that count together: first and last time (ms), groups, and how much of it is published.
 
     `groups`: name -> when, id of its finding, host of the member that it is about; forgotten when the window
     is over. `counted` says how many were told, `anchor` is the id that this began with. `severity` is the
@@ -70,7 +70,7 @@ class Burst(msgspec.Struct):
     def collect(self, finding: Finding, at: int, window: int) -> None:
         """Count one more; what is older than the newest by more than the window (ms) no longer does.
 
-        What was told counts on.
+        What is published still counts.
         """
         group = finding.group or ""
         self.severity = louder(self.severity, finding.severity)
@@ -127,7 +127,7 @@ class Bursts:
         return found
 
     def on_batch(self, findings: Iterable[Finding], now: int) -> list[Finding]:
-        """Take one batch's findings at `now` (ms); returns the bursts that are told."""
+        """Take one batch's findings at `now` (ms); returns the bursts to publish."""
         for burst in self._bursts.values():
             burst.set_back(now)
         self.incidents.set_back(now)
@@ -145,7 +145,7 @@ class Bursts:
         burst.collect(finding, at, window)
 
     def _settle(self, kind: Kind, now: int) -> list[Finding]:
-        """Tell a burst once it has settled by `now` (ms), and that its incident is over; forget it then."""
+        """Publish a burst once it has settled by `now` (ms), and resolve its incident once it is over."""
         burst, window, settle = self._bursts.get(kind), self._window(kind), _settle_ms(kind)
         # It cannot be over while its burst may still grow.
         quiet = max(self._settings.storm_quiet_ms, window + settle)
@@ -155,7 +155,7 @@ class Bursts:
         settled = min(burst.last + settle, burst.first + window)
         enough = len(burst.groups) >= max(self._settings.roll_up_groups, burst.counted + 1)
         if enough and now >= settled:
-            found = [*self.incidents.over(kind, settled, quiet), self._told(kind, burst)]
+            found = [*self.incidents.over(kind, settled, quiet), self._burst_finding(kind, burst)]
         if burst.counted and now > burst.first + window:
             burst.groups, burst.expired = {}, []
         if now > burst.last + 2 * window:
@@ -167,8 +167,8 @@ class Bursts:
         settings = self._settings
         return settings.storm_window_ms if kind is Kind.ROLLING_RESTART else settings.roll_up_window_ms
 
-    def _told(self, kind: Kind, burst: Burst) -> Finding:
-        """Tell what there is: at its first group, and again at its newest, since the first."""
+    def _burst_finding(self, kind: Kind, burst: Burst) -> Finding:
+        """Make the finding: at the time of its first group, then at its newest, since the first."""
         groups = sorted(burst.groups)
         first, anchor, _ = min(burst.groups.values(), key=lambda one: (one[0], one[1]))
         lost = kind is Kind.ROLLING_RESTART and burst.most_expired
@@ -198,11 +198,11 @@ class Bursts:
             causes=(CauseEntry(cause, 0.8, why, host=host),),
             details={},
         )
-        return self.incidents.told(found, burst.anchor, burst.last)
+        return self.incidents.as_incident(found, burst.anchor, burst.last)
 
 
 def _settle_ms(kind: Kind) -> int:
-    """Return for how long (ms) none must follow before a burst of this kind is told."""
+    """Return for how long (ms) no finding must follow before a burst of this kind is published."""
     return _SETTLE_MS.get(kind, _USUAL_SETTLE_MS)
 
 

@@ -37,7 +37,7 @@ _OF_EMPTY = (Kind.GROUP_EMPTY, Kind.OFFSETS_EXPIRING)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a batch read. `again`: findings that were told before the rebuild. `groups`: name -> summary.
+    """What a batch read. `again`: findings published before the rebuild. `groups`: name -> summary.
 
     catching_up: whether some shard reads history, None where the batch read nothing. `now` in ms.
     """
@@ -51,7 +51,7 @@ class Reading:
 
 @dataclass(slots=True)
 class Outcome:
-    """What is told instead of a batch's findings, what ends besides, and which groups are gone."""
+    """What is published instead of a batch's findings, what else resolves, and which groups are removed."""
 
     findings: list[Finding]
     ended: list[Finding] = field(default_factory=list)
@@ -101,13 +101,13 @@ class Rebuilt:
                 self._subjects[subject_of(finding)] = finding.incident
 
     def on_batch(self, told: Iterable[Finding], reading: Reading) -> Outcome:
-        """Return what is told of the findings `told` of a batch, under the incidents that they belong to."""
+        """Return what to publish of a batch's findings `told`, under the incidents that they belong to."""
         outcome = Outcome(list(told))
         if not (self._held or self._missing or self._joined):
             return outcome
         for finding in reading.again:
             self._reread(finding)
-        taken = [self._told(finding, outcome, reading.now) for finding in outcome.findings]
+        taken = [self._publish_rebuilt(finding, outcome, reading.now) for finding in outcome.findings]
         outcome.findings = [finding for finding in taken if finding is not None]
         self._learn(reading)
         if reading.catching_up is False and not 0 <= self._live_at <= reading.now:
@@ -127,8 +127,8 @@ class Rebuilt:
         elif finding.phase is not None:
             self._join(finding)
 
-    def _told(self, finding: Finding, outcome: Outcome, now: int) -> Finding | None:
-        """Return a finding as it is told, None where it was told before the rebuild."""
+    def _publish_rebuilt(self, finding: Finding, outcome: Outcome, now: int) -> Finding | None:
+        """Return a finding as it is published, None where it was published before the rebuild."""
         if finding.kind is Kind.REBALANCE and not finding.history:
             self._refilled(finding.group or "", outcome, now)
         if finding.phase is None:
@@ -174,7 +174,7 @@ class Rebuilt:
             self._joined[incident] = name, self._held[name].opened_at
 
     def _remove(self, outcome: Outcome, now: int) -> None:
-        """Tell which groups are gone: history has no record of them."""
+        """Report the groups that are removed: history has no record of them."""
         if self._missing and now >= self._live_at + SETTLED_MS:
             outcome.gone = sorted(self._missing)
             outcome.ended += [self._removal(group, now) for group in outcome.gone]

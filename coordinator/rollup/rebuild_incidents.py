@@ -22,7 +22,7 @@ Subject = tuple[str, str, str]
 
 
 class Held(msgspec.Struct):
-    """One incident that is held: the newest that was told of it; times in ms.
+    """One open incident: the newest finding that was published of it; times in ms.
 
     `going_on` is the new state's incident about the same, "" while it has found none; `patience` for how long
     after history was read it may take. `empty`: whether the group has no members, as far as it is known.

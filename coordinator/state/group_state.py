@@ -26,38 +26,36 @@ OF_MEMBER = 0
 
 
 class Member(msgspec.Struct, array_like=True, gc=False):
-    """One member as the last record describes it, and its trace of life.
-
-    `assigned` is one list per topic: index into the group's topics, then partitions; `offsets` holds the last
-    committed offset (-1 unknown) of each of these partitions in the same order. `moved` and `fresh` describe
-    the commit at `last_commit`: whether an offset advanced in it, whether a partition was new to it.
-    `stalled_at` is when it last committed after a gap of at least its rebalance timeout, `behind_at` when an
-    epoch-based group's target last went past the epoch that it was at. `idle`: how many of its commits moved
-    nothing, -1 for one that lived through a silence that would have ended its session. `gap`: how long before
-    its last commit the one before came. `gaps`: the last times (ms) between commits of one generation, oldest
-    first, at most `commits.KEPT_GAPS`.
-    """
+    """One member as the last record describes it, and its trace of life."""
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
     host_stale: bool
+    """The host is that of the process which had the instance id first: Kafka keeps it."""
     session_timeout: int
     rebalance_timeout: int
     family: str
     version: int
+    """Version of its subscription, -1 unknown; in epoch-based groups `OF_MEMBER` for the classic protocol."""
     subscribed: str
+    """Digest of its subscription."""
     joined_at: int
     assigned: list[list[int]] = msgspec.field(default_factory=list)
+    """One list per topic: index into the group's topics, then partitions."""
     offsets: list[int] = msgspec.field(default_factory=list)
+    """Last committed offset (-1 unknown) of each partition of `assigned`, in the same order."""
     first_commit: int = -1
     last_commit: int = -1
     commits: int = 0
     idle: int = 0
+    """Commits that moved no offset; -1 once it survived a silence that would have ended its session."""
     cadence: int = -1
     moved: bool = False
+    """An offset advanced in the commit at `last_commit`."""
     fresh: bool = False
+    """A partition was new to it in the commit at `last_commit`."""
     silent_id: str = ""
     silent_at: int = -1
     silent_count: int = 0
@@ -65,66 +63,53 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     epoch_state: int = 0
     acked_at: int = -1
     stalled_at: int = -1
+    """When it last committed after a gap of at least its rebalance timeout."""
     behind_at: int = -1
+    """When the group's target epoch last passed the member's epoch."""
     gap: int = -1
+    """Time (ms) between its last two commits."""
     gaps: list[int] = msgspec.field(default_factory=list)
+    """Last times (ms) between commits of one generation, oldest first, at most `commits.KEPT_GAPS`."""
 
 
 class StormState(msgspec.Struct, array_like=True, gc=False):
-    """Generations of the window that count towards a storm, and the open incident.
-
-    `events` are [at, code, generations, offender, its member id, its instance id], the last two only where
-    one is known (codes in `storm.py`), oldest first. `announced`: the clock has told that the incident is
-    over, and nothing since has said otherwise; a record may still belong to it. `restarting`: when the first
-    member went of a rolling restart that goes on; `restart_at` is that of the last one told, `restarted_at`
-    its end, and `restarts` how many followed each other. `stopped_at`: when the group last became empty,
-    `loops` how many times in a row it did as soon as it had begun. `expired`: client and first host (where
-    another process has these: and the id of its first member that did) -> when its members lately expired.
-    `size`: how many members there are to be restarted by the one that goes on.
-    """
+    """Generations of the window that count towards a storm, and the open incident."""
 
     events: list[list[int | str]] = msgspec.field(default_factory=list)
+    """[at, code, generations, offender, its member id, its instance id], oldest first; codes in `storm.py`.
+
+    The last two only where a member is known.
+    """
     incident: str = ""
     opened_at: int = -1
     last_at: int = -1
     total: int = 0
     sequence: int = 0
     restart_at: int = -1
+    """Start of the last rolling restart that was reported."""
     announced: bool = False
+    """The clock has resolved the incident; a late record may still belong to it."""
     restarting: int = -1
+    """When the first member departed in the rolling restart that is under way."""
     restarted_at: int = -1
+    """End of the last rolling restart that was reported."""
     restarts: int = 0
+    """Rolling restarts in a row."""
     stopped_at: int = -1
+    """When the group last became empty."""
     loops: int = 0
+    """Times in a row that it became empty as soon as it had started."""
     expired: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    """Client and first host -> when its members lately expired.
+
+    Where another process has the same client and host, the key also has the id of the first member that did.
+    """
     size: int = -1
+    """Members that the rolling restart under way has to restart."""
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):
-    """One group. `live` says that the last record was read live, not rebuilt from history.
-
-    `connect` is [config offset, scheduled delay in ms, tasks were revoked] of a Connect group. The fields
-    from `target_epoch` on belong to epoch-based groups: `departed`, their `verdicts`, `silences` [silence,
-    session, rebalance timeout, cadence, when it went] and `newcomers` collect what came since `stable_epoch`;
-    `uncounted`: how many more departed than are kept. `topics` are topic ids in hex there, `names` the
-    subscribed names, `aliases` the ids that a name may have, `asked` the partitions committed at `asked_at`,
-    from which these are learned. In streams groups `topics` are names and `aliases` the topics that each
-    subtopology reads. `rehashed` and `resubscribed` (member ids) say what else changed since then. `held_id`,
-    `held_at` and `stuck_id` belong to a barrier that commits suggest, or a convergence that takes too long.
-    `unsubscribed`: topic that nobody subscribes to any more -> [last commit, what was told of its offsets].
-    `holes`: how many generations it has become Empty by since it last had members, without completing them.
-    `migrated`: how many members the group had when it came from the other protocol, until that is reported.
-    `subscriptions`: digest of a subscription that members have, or of a pattern -> topics, for `names`.
-    `resumed_at`: when a member committed after the whole group had been silent for longer than any of its
-    deadlines. `stands_empty`: that it is empty was told live. `takeovers`: instance id -> when others lately
-    took its place. `unread_at`: from when on records of it may have been cleaned away unread. `dropped_at`:
-    when an offset of it was last removed while it had no members. `counted_at`: from when on all members of
-    an epoch-based group are known, -1 before an epoch was read (`baselines.py`). `visits`: topic -> [last
-    commit while there was no member, how many, whether members had it before] (`visits.py`). `beats`, `ways`:
-    what its rebalances taught of its heartbeat interval and of how its members depart. `positions`: its
-    committed offsets. `stuck_loudly`: that it is stuck was told as critical; `waits_for`: the client ids of
-    those that it was said to wait for.
-    """
+    """One group: its last record, what its members' commits add, and its open incidents."""
 
     group_type: str = ""
     status: str = Status.DEAD
@@ -133,14 +118,18 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     generation: int = -1
     leader: str = ""
     cst: int = -1
+    """`currentStateTimestamp`: when the group entered its state."""
     ts: int = -1
     offset: int = -1
     live: bool = False
+    """The last record was read live, not rebuilt from history."""
     started_at: int = -1
     members: list[Member] = msgspec.field(default_factory=list)
     topics: list[str] = msgspec.field(default_factory=list)
+    """Topic names; in KIP-848 groups topic ids in hex, whose names are in `names`."""
     totals: list[int] = msgspec.field(default_factory=list)
     idle_families: list[str] = msgspec.field(default_factory=list)
+    """Client families that were seen to commit unchanged offsets."""
     last_commit: int = -1
     reset_at: int = -1
     failed: list[int] = msgspec.field(default_factory=list)
@@ -153,46 +142,76 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     causes: list[list[str | float]] = msgspec.field(default_factory=list)
     probing_at: int = -1
     connect: list[int] = msgspec.field(default_factory=lambda: [-1, 0, 0])
+    """Connect: [config offset, scheduled delay (ms), tasks were revoked]."""
     skew_id: str = ""
     last_summary: int = 0
     dirty: bool = False
+
+    # Epoch-based groups: KIP-848, share and streams.
     target_epoch: int = -1
     stable_epoch: int = -1
     bumped_at: int = -1
     bumps: int = 0
     names: list[str] = msgspec.field(default_factory=list)
+    """Subscribed topic names."""
     departed: list[Member] = msgspec.field(default_factory=list)
+    """Members that departed since `stable_epoch`; `verdicts` and `silences` belong to them."""
     verdicts: list[list[list[str | float]]] = msgspec.field(default_factory=list)
     silences: list[list[int]] = msgspec.field(default_factory=list)
+    """[silence, session timeout, rebalance timeout, cadence, departure] of each, ms."""
     newcomers: list[str] = msgspec.field(default_factory=list)
     metadata_hash: int = 0
     rehashed: bool = False
+    """The metadata hash changed since `stable_epoch`."""
     resubscribed: list[str] = msgspec.field(default_factory=list)
+    """Ids of members whose subscription changed since `stable_epoch`."""
     aliases: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Topic name -> ids that it may have; in streams groups subtopology -> topics that it reads."""
     asked: list[list[str | int]] = msgspec.field(default_factory=list)
+    """Partitions committed at `asked_at`, from which topic names are learned."""
     asked_at: int = -1
+
+    # A join phase that commits suggest, or a convergence that takes too long.
     held_id: str = ""
     held_at: int = -1
     stuck_id: str = ""
+
     wake: int = 0
+    """Clock (ms) of the next deadline."""
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
+    """Topic that no member subscribes to any longer -> [last commit, incident about its offsets]."""
     holes: int = 0
+    """Generations by which it became Empty, without completing them, since it last had members."""
     migrated: int = -1
+    """Members when it came from the other protocol, until that is reported."""
     subscriptions: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Digest of a subscription, or a pattern -> topics, for `names`."""
     resumed_at: int = -1
+    """When a member committed after the whole group was silent for longer than any of its deadlines."""
     stands_empty: bool = False
+    """That the group is empty was reported live."""
     takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    """Instance id -> when another process lately took its place."""
     uncounted: int = 0
+    """Departed members beyond the ones kept in `departed`."""
     unread_at: int = -1
+    """From when on its records may have been cleaned away unread."""
     dropped_at: int = -1
+    """When an offset was last removed while the group had no members."""
     counted_at: int = -1
+    """When all members of an epoch-based group became known (`baselines.py`), -1 before an epoch was read."""
     visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
     unassigned_id: str = ""
     beats: list[float] = msgspec.field(default_factory=list)
+    """What its rebalances taught of its heartbeat interval."""
     ways: list[float] = msgspec.field(default_factory=list)
+    """What its rebalances taught of how its members depart."""
     positions: Positions = msgspec.field(default_factory=Positions)
     stuck_loudly: bool = False
+    """The stuck rebalance was reported as critical."""
     waits_for: str = ""
+    """Client ids of the members that it was reported to wait for."""
 
 
 def forget(state: GroupState, group_type: str) -> None:

@@ -26,7 +26,7 @@ class Change:
 
 
 def compare(before: list[Member], after: list[Member]) -> Change:
-    """Who joined, left, was replaced under its instance id, or stayed."""
+    """Members that joined, departed, were replaced under their instance id, or stayed."""
     old = {member.member_id: member for member in before}
     new = {member.member_id: member for member in after}
     gone = {m.instance_id: m for m in before if m.instance_id is not None and m.member_id not in new}

@@ -34,7 +34,7 @@ _FAULTS = frozenset({Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED, C
 
 
 def is_fault(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
-    """Whether a member that went by `at` (ms) is to blame; remembers who expired."""
+    """Whether a member that departed by `at` (ms) is to blame; remembers which clients expired."""
     again = _again(storm, left, causes, at)
     return again or any(entry.cause in _FAULTS and entry.confidence >= CLAIMED for entry in causes)
 
@@ -54,14 +54,14 @@ def instances(storm: StormState, began: int) -> list[str]:
 
 
 def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntry], at: int) -> bool:
-    """Note who of those that went by `at` (ms) has expired; say whether one does so again and again."""
+    """Note which departed members have expired by `at` (ms); return whether one does so again and again."""
     sure = {entry.member_id for entry in causes if entry.cause in _EXPIRED and entry.confidence >= CLAIMED}
     again = False
     for member in left:
         static = member.instance_id is not None
         if member.member_id in sure and (static or FAMILIES[member.family].says_goodbye):
             name = f"{_INSTANCE}{member.instance_id}" if static else _process(storm, member, at)
-            recent = recurrence.noted(storm.expired, [name], at, WINDOW_MS, AGAIN)
+            recent = recurrence.add_occurrences(storm.expired, [name], at, WINDOW_MS, AGAIN)
             storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
             # A static member that is restarted slowly expires each time.
             again |= not static and len(storm.expired[name]) >= AGAIN

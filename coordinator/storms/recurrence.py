@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 
-def noted(
+def add_occurrences(
     memory: Mapping[str, Sequence[int]], names: Iterable[str], at: int, window_ms: int, kept: int
 ) -> dict[str, list[int]]:
     """Return the memory with one more `at` (ms) of each of `names`: name -> times, oldest first.

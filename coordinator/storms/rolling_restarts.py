@@ -74,7 +74,7 @@ def note_size(state: GroupState, scene: Scene, at: int) -> None:
 def follow(storm: StormState, *, empty: bool) -> None:
     """Take what was noted last: a restart begins with a loss, and ends with what is a storm's business.
 
-    It ends, untold, where the group is `empty` now.
+    It ends unreported where the group is `empty` now.
     """
     if empty or not all(event[1] in _CALM for event in storm.events):
         storm.restarting = -1
@@ -83,7 +83,7 @@ def follow(storm: StormState, *, empty: bool) -> None:
 
 
 def forget(storm: StormState) -> None:
-    """End the record of a restart of which the window holds no loss any more."""
+    """Forget a restart once the window holds none of its losses."""
     if all(event[1] not in LOSSES for event in storm.events):
         storm.restarting = -1
 
@@ -104,13 +104,13 @@ def was_job(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, 
 
 
 def end_run(storm: StormState) -> None:
-    """Begin anew after a group that was stopped: its next members are not young for what went before."""
+    """Start over after a group was stopped: its next members do not count as young."""
     storm.restarting = -1
     if not storm.incident:
         storm.events = [event for event in storm.events if event[1] == Code.FAILED]
 
 
-def told(state: GroupState, scene: Scene, at: int) -> list[Finding]:
+def find_completed(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     """Say once, at `at` (ms), that every member was restarted: as many as before, and all came during it."""
     storm = state.storm
     began = storm.restarting
@@ -153,13 +153,13 @@ def _changed_ids(state: GroupState, began: int) -> int:
 def _since(state: GroupState, began: int) -> int:
     """Return from when on (ms) members are new: they may come first, and the old ones go then.
 
-    Those with which the group itself started are not.
+    The members with which the group started do not count.
     """
     return min(began, max(began - _AHEAD_MS, state.started_at + START_MS))
 
 
 def renewed(before: GroupState, change: Change, causes: tuple[CauseEntry, ...], at: int) -> bool:
-    """Whether a generation at `at` (ms) replaced all members, who had worked and said goodbye.
+    """Whether a generation at `at` (ms) replaced all members, after they had worked and left.
 
     So does a deployment of a group that is too small to be restarted one by one: its new member comes shortly
     before the old one goes or after it. `before`: the group as its last generation left it.

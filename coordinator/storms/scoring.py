@@ -1,4 +1,4 @@
-"""What of a storm's noted generations counts, and who is behind them.
+"""Which generations count towards a storm, and which members are responsible.
 
 Those that disrupt by themselves count, and what befell an unstable client, of which a young member was lost
 twice. Once members come and go for the fourth time (`CYCLE`), so do from then on as many returns as young
@@ -66,7 +66,7 @@ def _unstable(storm: StormState) -> set[int | str]:
 def worst(storm: StormState) -> Details:
     """Return the client behind most of what counts, its newest member, and its share; none behind little.
 
-    On one host after the other it is told without one.
+    A storm on one host after the other names no host.
     """
     tally: dict[str, Counter[str]] = {}
     told = weights(storm)
@@ -96,7 +96,7 @@ def worst(storm: StormState) -> Details:
 
 
 def _most(tally: Mapping[str, int]) -> tuple[str, int]:
-    """Return who has most, and how much."""
+    """Return the client with the highest weight, and the weight."""
     return min(tally.items(), key=lambda one: (-one[1], one[0]), default=("", 0))
 
 

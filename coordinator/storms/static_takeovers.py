@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.wording import seconds, who
+from rebalance_monitor.coordinator.findings.wording import names_of, seconds
 from rebalance_monitor.coordinator.rebalance import report
 from rebalance_monitor.coordinator.storms import recurrence
 
@@ -28,7 +28,7 @@ AGAIN = 3
 _KEPT = 20
 
 
-def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Finding:
+def find_takeover(state: GroupState, scene: Scene, before: Member, now: Member) -> Finding:
     """Report that `now` took the place of `before` without a rebalance; again and again is a warning."""
     instance = now.instance_id or ""
     _note(state, [instance], scene.ts)
@@ -46,7 +46,7 @@ def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Findin
         members=(report.member_entry(now, "replaced"),),
         members_affected=1,
         severity=Severity.WARNING if again else None,
-        causes=(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 1.0, why, *who(now)),) if again else (),
+        causes=(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 1.0, why, *names_of(now)),) if again else (),
         details={
             "instance_id": instance,
             "previous_member_id": before.member_id,
@@ -57,7 +57,7 @@ def told(state: GroupState, scene: Scene, before: Member, now: Member) -> Findin
 
 
 def flapping(state: GroupState, change: Change, at: int) -> Member | None:
-    """Note who was replaced in a rebalance that ended at `at` (ms); return one that is again and again."""
+    """Note the static members replaced in a rebalance that ended at `at` (ms); return one that flaps."""
     if not change.replaced:
         return None
     _note(state, [now.instance_id or "" for _, now in change.replaced], at)
@@ -66,4 +66,4 @@ def flapping(state: GroupState, change: Change, at: int) -> Member | None:
 
 
 def _note(state: GroupState, instances: list[str], at: int) -> None:
-    state.takeovers = recurrence.noted(state.takeovers, instances, at, WINDOW_MS, _KEPT)
+    state.takeovers = recurrence.add_occurrences(state.takeovers, instances, at, WINDOW_MS, _KEPT)

@@ -62,22 +62,24 @@ def note_generation(
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
         # Who left was noted when it did; its going may have completed a restart.
-        return found + (rolling_restarts.told(state, scene, at) if len(left) < len(change.left) else [])
+        return found + (
+            rolling_restarts.find_completed(state, scene, at) if len(left) < len(change.left) else []
+        )
     # Who returns within a convergence comes after its loss, which is when that began.
     when = at if state.group_type == "classic" else max(state.bumped_at, 0)
     if not state.members and rolling_restarts.was_job(state, scene, at, causes):
         rolling_restarts.end_run(state.storm)
         return found
     _append(state, when, code, len(left) + back, offender or _asked(state, causes))
-    return found + _judge(state, scene, at, causes) + rolling_restarts.told(state, scene, at)
+    return found + _judge(state, scene, at, causes) + rolling_restarts.find_completed(state, scene, at)
 
 
 def note_departure(
     state: GroupState, scene: Scene, member: Member, causes: tuple[CauseEntry, ...]
 ) -> list[Finding]:
-    """Note a member of an epoch-based group that went: its group may never converge.
+    """Note a departed member of an epoch-based group: the group may never converge.
 
-    One with an instance id may be replaced yet, which is told with the convergence.
+    A static member may still be replaced, which the convergence shows.
     """
     if not _goes_for_good(state, member) or _is_starting(state, member, scene.ts):
         return []
@@ -113,7 +115,7 @@ def settle(state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def announce(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    """Tell once that an open storm is over: at `now` (ms) every record that could belong to it is read."""
+    """Resolve an open storm once: at `now` (ms) every record that could belong to it has been read."""
     if now < wake(state, scene.settings.storm_quiet_ms, scene.settings.grace_ms):
         return []
     state.storm.announced = True
@@ -121,12 +123,12 @@ def announce(state: GroupState, scene: Scene, now: int) -> list[Finding]:
 
 
 def is_open(storm: StormState) -> bool:
-    """Whether a storm was told that has not been told as over."""
+    """Whether a storm is open."""
     return bool(storm.incident) and not storm.announced
 
 
 def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
-    """Clock (ms) at which an open storm is told as over if nothing more counts; `NEVER` without one."""
+    """Clock (ms) at which an open storm is resolved if nothing more counts; `NEVER` without one."""
     return _quiet_at(state, quiet_ms) + grace_ms if is_open(state.storm) else NEVER
 
 
@@ -184,7 +186,7 @@ def _goes_for_good(state: GroupState, member: Member) -> bool:
 
 
 def _departed(state: GroupState, change: Change) -> tuple[tuple[Member, ...], int]:
-    """Return who left and was not noted then, and how many are back within the convergence that lost them."""
+    """Return the departed members not noted yet, and how many are back within the same convergence."""
     if state.group_type == "classic":
         return change.left, 0
     gone = {(member.client_id, member.host) for member in change.left}
@@ -246,7 +248,7 @@ def _resolved(state: GroupState, scene: Scene) -> Finding:
 
 
 def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> list[Finding]:
-    """Open a storm, or tell how an open one goes on each time it has grown by the threshold."""
+    """Open a storm, or update an open one each time it has grown by the threshold."""
     storm, settings = state.storm, scene.settings
     completed, failed = scoring.counted(storm)
     if storm.incident:

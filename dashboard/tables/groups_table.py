@@ -165,7 +165,7 @@ def restored(known: Known, findings: Sequence[Finding]) -> Known:
         ):
             # What was told together with the removal does not bring the group back.
             view = groups.get(finding.group, GroupView(finding.group))
-            groups[finding.group] = view.told(finding, known.version)
+            groups[finding.group] = view.with_finding(finding, known.version)
     return replace(
         known,
         groups=groups,

@@ -91,7 +91,7 @@ class Pieces:
         with self._footers_lock:
             unknown = [file for file in found if self._footers.get(file.name, (None,))[0] != file]
             far = bool(unknown) and is_remote(unknown[0].place)
-            for file, pieces in zip(unknown, _each(self._look, unknown, far=far), strict=True):
+            for file, pieces in zip(unknown, _each(self._read_piece, unknown, far=far), strict=True):
                 self._footers[file.name] = file, pieces
             return [piece for file in found for piece in self._footers[file.name][1]]
 
@@ -124,7 +124,7 @@ class Pieces:
         self._small.put({piece: table for piece, table in tables.items() if not piece.is_large})
         self._large.put({piece: table for piece, table in tables.items() if piece.is_large})
 
-    def _look(self, file: File) -> tuple[Piece, ...]:
+    def _read_piece(self, file: File) -> tuple[Piece, ...]:
         opened = parquet_file(file.place)
         pieces = pieces_of(file, opened.metadata, self._by)
         if is_remote(file.place) and file.size <= _SMALL_BYTES:

@@ -82,11 +82,11 @@ class Top(App[None]):
         for name in GROUP_COLUMNS:
             table.add_column(name, key=name)
         table.focus()
-        self.look()
-        self.set_interval(self._every_s, self.look)
+        self.refresh_view()
+        self.set_interval(self._every_s, self.refresh_view)
 
     @work(thread=True, exclusive=True)
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         """Ask for what is shown."""
         order = "desc" if self.turned != (self.sort in DOWN) else "asc"
         trouble = "any" if self.only_trouble else ""
@@ -146,22 +146,22 @@ class Top(App[None]):
         """Sort by the next column."""
         self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
         self.turned = False
-        self.look()
+        self.refresh_view()
 
     def action_reverse(self) -> None:
         """Turn the order around."""
         self.turned = not self.turned
-        self.look()
+        self.refresh_view()
 
     def action_trouble(self) -> None:
         """Show groups in trouble only, or all again."""
         self.only_trouble = not self.only_trouble
-        self.look()
+        self.refresh_view()
 
     def action_empty(self) -> None:
         """Hide groups without members, or show them again."""
         self.without_empty = not self.without_empty
-        self.look()
+        self.refresh_view()
 
     def action_search(self) -> None:
         """Ask for a name."""
@@ -175,12 +175,12 @@ class Top(App[None]):
         field.remove_class("on")
         field.value = self.search = ""
         self._table().focus()
-        self.look()
+        self.refresh_view()
 
     def on_input_changed(self, event: Input.Changed) -> None:
         """Filter while a name is typed."""
         self.search = event.value.strip()
-        self.look()
+        self.refresh_view()
 
     def on_input_submitted(self, _event: Input.Submitted) -> None:
         """Go back to the table, with the filter on."""

@@ -63,11 +63,11 @@ class GroupScreen(Screen[None]):
         self._table("members").add_columns(*MEMBER_COLUMNS)
         self._table("generations").add_columns(*GENERATION_COLUMNS)
         self._table("generations").focus()
-        self.look()
-        self.set_interval(self._every_s, self.look)
+        self.refresh_view()
+        self.set_interval(self._every_s, self.refresh_view)
 
     @work(thread=True, exclusive=True)
-    def look(self) -> None:
+    def refresh_view(self) -> None:
         """Ask for the group."""
         try:
             seen = self._answers.ask("/group", group=self._group)

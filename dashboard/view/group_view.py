@@ -33,7 +33,7 @@ class GroupView:
         """Return this with a newer summary."""
         return GroupView(self.name, dict(summary), self.recent, version)
 
-    def told(self, finding: Finding, version: int) -> GroupView:
+    def with_finding(self, finding: Finding, version: int) -> GroupView:
         """Return this with one finding more; what the summary does not know yet is taken from it."""
         recent = (*self.recent[-self.KEPT + 1 :], finding)
         return GroupView(self.name, _patched(self.summary, finding), recent, version)

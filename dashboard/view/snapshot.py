@@ -142,7 +142,7 @@ class Known:
                 if view is None and finding.phase != "resolved":
                     view = GroupView(finding.group)
                 if view is not None:
-                    groups[finding.group] = view.told(finding, version)
+                    groups[finding.group] = view.with_finding(finding, version)
         for name in update.removed:
             groups.pop(name, None)
         known = replace(

@@ -77,7 +77,7 @@ def decode_batch(batch: pa.RecordBatch, buckets: int = 1, read: Read = decode_re
 
 
 def fits(batch: pa.RecordBatch) -> bool:
-    """Tell whether the rows of a batch are sure to fit one Arrow batch."""
+    """Return whether the rows of a batch are sure to fit one Arrow batch."""
     held = batch.column("key").nbytes + batch.column("value").nbytes
     most: float = held * _GROWTH + batch.num_rows * _WRAPPING
     return most <= LARGEST

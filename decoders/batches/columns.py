@@ -71,7 +71,7 @@ def view(data: Bytes, dtype: str) -> npt.NDArray[Any]:
 
 
 def same(data: Bytes, left: Ints, right: Ints, sizes: Ints) -> Mask:
-    """Tell for each pair of slices of one size whether their bytes are equal."""
+    """Return for each pair of slices of one size whether their bytes are equal."""
     words = view(data, "<u8")
     equal = np.ones(len(sizes), np.bool_)
     active = np.flatnonzero((sizes > 0) & (sizes <= LONG))
@@ -89,7 +89,7 @@ def same(data: Bytes, left: Ints, right: Ints, sizes: Ints) -> Mask:
 
 
 def ascii_only(data: Bytes, starts: Ints, sizes: Ints) -> Mask:
-    """Tell for each slice whether all its bytes are ASCII (False for one longer than `LONG`)."""
+    """Return for each slice whether all its bytes are ASCII (False for one longer than `LONG`)."""
     words = view(data, "<u8")
     plain = sizes <= LONG
     active = np.flatnonzero(plain & (sizes > 0))

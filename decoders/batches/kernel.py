@@ -111,7 +111,7 @@ def _of_version(data: Bytes, start: Ints, end: Ints, version: int) -> tuple[Ints
 
 
 def _known_tags(data: Bytes, start: Ints, end: Ints) -> Mask:
-    """Tell which tagged sections are empty or hold just the topic id."""
+    """Return which tagged sections are empty or hold just the topic id."""
     size = end - start
     # Of a section of one byte the word lies partly beyond the value, but still in the padded buffer.
     head = view(data, ">u4")[np.where(size >= _NO_TAGS, start, 0)]

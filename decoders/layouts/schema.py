@@ -53,7 +53,7 @@ class Field:
     wire: Wire
 
     def in_version(self, version: int) -> bool:
-        """Tell whether `version` of the structure has this field."""
+        """Return whether `version` of the structure has this field."""
         return self.wire.since <= version <= self.wire.until
 
 

@@ -10,7 +10,7 @@ from rebalance_monitor.decoders.layouts.schema import ZERO_UUID, array, wire
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitKey:
-    """Keys of types 0 and 1: whose offset, of which partition."""
+    """Keys of types 0 and 1: group and partition of an offset."""
 
     group: str = wire("string")
     topic: str = wire("string")

@@ -115,7 +115,7 @@ def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Fi
 def publish_commits(batch: Batch, board: Board) -> None:
     """Say in `batch` how the groups commit whose positions it has, and list those that do nothing else.
 
-    A group all of whose offsets have gone, and that has no record, is gone itself.
+    A group without offsets and without a record is removed.
     """
     known = board.groups
     trimmed = board.trim()

@@ -220,7 +220,7 @@ class OpenShard:
             self._fail("clock", group, error)
 
     def _fail(self, what: str, group: str, error: Exception) -> None:
-        """Count an error, and tell of it if it is one of the first."""
+        """Count an error, and report it if it is one of the first."""
         self._errors += 1
         if self._errors <= MAX_ERRORS:
             self._outputs.append(

@@ -36,7 +36,7 @@ class JobError(DependencyError):
     """The query failed again and again: brokers, disk or cluster; the message holds its last error."""
 
 
-def judged(error: Exception, failures: int, where: Iterable[str]) -> dict[str, str]:
+def classify_failure(error: Exception, failures: int, where: Iterable[str]) -> dict[str, str]:
     """Return what is to be logged of the failure, the `failures`th in a row; `where`: folders that we fill.
 
     Raises ConfigError for what no next try mends, JobError where it has been tried often enough.

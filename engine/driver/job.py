@@ -25,7 +25,13 @@ from rebalance_monitor.engine.batch.progress import End
 from rebalance_monitor.engine.batch.step import Plan
 from rebalance_monitor.engine.driver.announcing import HistoryProgress, announce
 from rebalance_monitor.engine.driver.outputs import Outputs
-from rebalance_monitor.engine.driver.plan import limit_of, plan_state, skipped, skipped_sentence, told_rebuilt
+from rebalance_monitor.engine.driver.plan import (
+    limit_of,
+    plan_state,
+    record_rebuild,
+    skipped,
+    skipped_sentence,
+)
 from rebalance_monitor.engine.driver.speaking import Speaking
 from rebalance_monitor.engine.memory import few_arenas
 from rebalance_monitor.engine.settings import assumed, detection_settings, origins_line
@@ -95,7 +101,7 @@ class Engine(Protocol):
         stops the engine and goes on.
         """
 
-    def judged(self, error: Exception, failures: int) -> dict[str, str]:
+    def classify_failure(self, error: Exception, failures: int) -> dict[str, str]:
         """Return what is to be logged of a failure, the `failures`th in a row. Raises what no try mends."""
 
     def explained(self, error: Exception) -> Exception:
@@ -124,7 +130,7 @@ def run_job(
     stop: threading.Event,
     more_sinks: Sequence[Sink] = (),
 ) -> int:
-    """Run until `stop` is set; return the number of findings told. Blocks.
+    """Run until `stop` is set; return the number of findings published. Blocks.
 
     Raises ConfigError (a checkpoint that does not fit, a folder in use), DependencyError (no broker, no Java,
     no jars, blind).
@@ -155,9 +161,9 @@ def run_job(
         with outputs:
             if not state.rebuilt:
                 outputs.recall()
-            _tell_of_start(outputs, state, facts)
+            _publish_start(outputs, state, facts)
             if state.rebuilt:
-                told_rebuilt(storage, state)
+                record_rebuild(storage, state)
             with kind.engine(outputs, state, stop) as engine:
                 limit, skip = limit_of(state, settings), skipped(state.manifest, facts)
                 job = Job(
@@ -167,8 +173,8 @@ def run_job(
         return outputs.writer.told.findings
 
 
-def _tell_of_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> None:
-    """Tell, before the first batch, what was found at the start: a crash must not swallow it."""
+def _publish_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> None:
+    """Publish, before the first batch, what the start found: a crash must not lose it."""
     if state.rebuilt:
         outputs.notices.happened(Cause.STATE_REBUILT, f"state was rebuilt from the topic: {state.rebuilt}")
     skip = skipped(state.manifest, facts)
@@ -209,7 +215,7 @@ class Job:
         self.speaking = Speaking(self.outputs.notices, self.outputs.writer, patience_ms)
 
     def run(self, facts: TopicFacts) -> None:
-        """Run queries until one ends for good. What ends the job with an error is told as a finding first."""
+        """Run queries until one ends for good. An error that ends the job is published as a finding first."""
         begins = {p: max(at, self.read.get(p, 0)) for p, at in facts.begins.items()}
         self.history = HistoryProgress(begins, self.plan.catching_up)
         # The page says how much there is to read before the first batch has been.
@@ -220,12 +226,12 @@ class Job:
             if self.stop.is_set():
                 raise
             ended = self.engine.explained(error)
-            self._tell_end(str(ended).partition("\n")[0] or type(ended).__name__)
+            self._report_stop(str(ended).partition("\n")[0] or type(ended).__name__)
             if ended is error:
                 raise
             raise ended from error
 
-    def _tell_end(self, why: str) -> None:
+    def _report_stop(self, why: str) -> None:
         # What ends the job may be a full disk: then that is the error to be raised.
         self.speaking.say(Cause.BLIND, f"the monitor stopped: {why}")
 
@@ -258,7 +264,7 @@ class Job:
         def on_turn() -> bool:
             self.speaking.require()
             require_owned(self.leaders)
-            return self._compare(sight, facts, watching) or self._retold(values)
+            return self._compare(sight, facts, watching) or self._refresh_settings(values)
 
         try:
             with self.speaking.listening(self.stop):
@@ -277,7 +283,7 @@ class Job:
         ends = progress.ends
         if ends is None:
             return False
-        sight.look(ends)
+        sight.check_ends(ends)
         watching.has_read(ends)
         if sight.is_sure:
             self.outputs.notices.hold(Cause.BLIND, "")
@@ -288,7 +294,7 @@ class Job:
         return True
 
     def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
-        """Take the newest look at the topic; true when it has grown."""
+        """Take the newest check of the topic; true when the topic has more partitions."""
         look = watching.take()
         if look is None:
             return False
@@ -302,7 +308,7 @@ class Job:
             self.removed |= {partition: begins[partition] for partition in lost}
         return look.facts.partitions > facts.partitions
 
-    def _retold(self, values: BrokerValues) -> bool:
+    def _refresh_settings(self, values: BrokerValues) -> bool:
         """Take what the brokers have said anew; true when it differs, for a query keeps its settings."""
         if self.outputs.has_new_groups():
             values.hurry()
@@ -315,7 +321,7 @@ class Job:
     def _gives_up(self, error: Exception) -> bool:
         """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
         self.failures += 1
-        failure = self.engine.judged(error, self.failures)
+        failure = self.engine.classify_failure(error, self.failures)
         log.warning("the query failed and is tried again", failures=self.failures, **failure)
         return self.stop.wait(RETRY_S * self.failures)
 
@@ -338,11 +344,11 @@ class Job:
             if found is not None:
                 require_same(facts, found)
                 return found
-            self._tell_away(why)
+            self._report_unreachable(why)
             self.stop.wait(RETRY_S)
         return None
 
-    def _tell_away(self, why: str) -> None:
+    def _report_unreachable(self, why: str) -> None:
         # That the brokers are away is no failure of the query's own.
         self.failures = 0
         if self.outputs.notices.condition(Cause.BLIND):

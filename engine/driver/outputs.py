@@ -69,7 +69,7 @@ class Outputs:
         self._dropped = 0
         self.notices = Notices()
         self.serving = Serving(
-            settings, storage, facts.cluster_id, self.notices, store, held_up=self._held_up
+            settings, storage, facts.cluster_id, self.notices, store, held_up=self._stalled_reason
         )
         ledger = ledger or Ledger(storage.ledger)
         self.alerting = Alerting(
@@ -84,7 +84,7 @@ class Outputs:
         self._parts = Parts(
             detection,
             facts.cluster_id,
-            self._looks,
+            self._probe_samples,
             self.notices,
             usual_age_ms,
             probe_ms,
@@ -122,10 +122,10 @@ class Outputs:
         """Hold what is open over a rebuild; true if there is anything. `complete`: all history is read."""
         return self._parts.begin_anew(self.serving.snapshot.known.recorded if complete else ())
 
-    def _held_up(self) -> str:
-        return self.alerting.held_up()
+    def _stalled_reason(self) -> str:
+        return self.alerting.stalled_reason()
 
-    def _looks(self) -> list[ProbeSample]:
+    def _probe_samples(self) -> list[ProbeSample]:
         if self._probe is None:
             return []
         found, dropped = self._probe.drain(), self._probe.dropped

@@ -1,4 +1,4 @@
-"""The driver's pure parts: live view, lag, roll-up and health, fed with batches and the probe's looks.
+"""The driver's pure parts: live view, lag, roll-up and health, fed with batches and probe samples.
 
 Their states are taken from the ledger's snapshot and go back into it with each batch, so a batch that failed
 half-way counts once. What the probe saw during a batch that is run again is gone: only findings that the
@@ -126,14 +126,14 @@ class Parts:
         self._now = snapshot.now
 
     def findings(self, batch: Batch, wall: int) -> list[Finding]:
-        """Return the batch's findings, refined, with those of the parts; `wall` in ms."""
+        """Return the batch's findings, refined, with the findings of the parts; `wall` in ms."""
         for trouble in batch.troubles:
             if trouble["kind"] == "state_lost":
                 self.begin_anew(shard=trouble["shard"])
         sightings = self._drain()
         self._learn(batch)
         read = read_until(stat for _, stat in batch.stats)
-        seen = self._live.on_sightings(sightings, self._summaries, batch.findings, read)
+        seen = self._live.on_samples(sightings, self._summaries, batch.findings, read)
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
         told = [*seen, *self._live.refine(batch.findings, self._health.skewed)]
@@ -146,7 +146,7 @@ class Parts:
     def _with_lag(
         self, told: list[Finding], batch: Batch, sightings: Iterable[ProbeSample], wall: int
     ) -> list[Finding]:
-        """Return the findings with what they cost, and those that lag decides."""
+        """Return the findings with their cost, and the findings that lag decides."""
         samples = self._ends()
         busy = groups_seen(sightings)
         news = News(batch.committed, batch.removed, busy, samples, self._summaries, batch.now, wall)
@@ -157,10 +157,10 @@ class Parts:
                 self._notices.hold(Cause.ENDS_PARTIAL, missing)
         return found
 
-    def carried(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
-        """Return what becomes of the findings `told`, final but for this, where the state was begun anew.
+    def carry_over(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
+        """Return what to publish of the findings `told`, otherwise final, after the state was rebuilt.
 
-        `again`: findings of the batch that were told before.
+        `again`: findings of the batch that were published before.
         """
         reads = [stat.data["catching_up"] for _, stat in batch.stats if stat.kind == "shard"]
         catching_up = any(reads) if reads else None

@@ -159,8 +159,8 @@ def outlook(storage: Storage, settings: Settings, kind: Kind) -> list[str]:
     return []
 
 
-def told_rebuilt(storage: Storage, plan: StatePlan) -> None:
-    """Record that it was told why the state before was given up. Raises OSError."""
+def record_rebuild(storage: Storage, plan: StatePlan) -> None:
+    """Record that the reason for giving up the state before was published. Raises OSError."""
     write_manifest(storage.manifest, replace(plan.manifest, untold=""))
 
 
@@ -225,7 +225,7 @@ def _require_there(facts: TopicFacts, settings: Settings) -> None:
 
 
 def skipped(manifest: Manifest, facts: TopicFacts) -> dict[int, int]:
-    """Return partition -> offset behind which the state reads; what the topic has removed skips nobody."""
+    """Return partition -> offset from which the state reads; records that the topic removed are no gap."""
     return {p: at for p, at in manifest.skip.items() if at >= facts.begins.get(p, 0)}
 
 
@@ -288,7 +288,7 @@ def _whole_log(checkpoint: Place, lanes: int) -> SparkLog:
 
 
 def _forget_lost(ledger: Ledger, facts: TopicFacts) -> None:
-    """Let nothing count as told that the topic has lost: other records stand there now, or will."""
+    """Count no lost record as published: other records stand at its offset now, or will."""
     snapshot = ledger.load().on_topic(facts.id, facts.cluster_id)
     ends = facts.ends | {p: kept.end for p, kept in facts.kept.items() if kept.is_cut}
     left = {p: min(last, ends.get(p, last + 1) - 1) for p, last in snapshot.positions.items()}

@@ -1,4 +1,4 @@
-"""Tells between batches what cannot wait for one: that there is none, that the brokers are away.
+"""Publishes notices between batches: no batch has completed for too long, or the brokers are unreachable.
 
 A storage that is away too, or a batch that is being told, may be in the way: then it is told at a later turn.
 While a query runs, the turns are a thread's: the main loop asks the JVM, which may be what stands still.
@@ -101,13 +101,13 @@ class Speaking:
         self.speak()
 
     def say(self, cause: Cause, why: str) -> None:
-        """Tell, now or at a later turn, that a condition holds; there may be no later one."""
+        """Publish, now or at a later turn, that a condition holds; there may be no later turn."""
         self._notices.hold(cause, why)
         self._is_owed, self._again_at = True, float("-inf")
         self.speak()
 
     def speak(self) -> None:
-        """Tell what is still to be told, if nothing is in the way."""
+        """Publish the notices that wait, if nothing is in the way."""
         if not self._is_owed or self._now() < self._again_at:
             return
         try:

@@ -44,10 +44,10 @@ class DriverParts(Protocol):
         """Take the states of the parts from `snapshot`."""
 
     def findings(self, batch: Batch, wall: int) -> list[Finding]:
-        """Return the batch's findings, refined, with those of the driver's own; `wall` in ms."""
+        """Return the batch's findings, refined, with the driver's own; `wall` in ms."""
 
-    def carried(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
-        """Return what becomes of final findings where the state was begun anew; `again` were told before."""
+    def carry_over(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
+        """Return what to publish after the state was rebuilt; `again` were published before."""
 
     def into(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with the states of the parts."""
@@ -101,7 +101,7 @@ class BatchWriter:
         self._has_id.set()
 
     def pause(self) -> None:
-        """Let no batch in until the next query is named. Waits for one that is being told."""
+        """Let no batch in until the next query is named. Waits for a batch that is being published."""
         self._has_id.clear()
         with self._telling:
             pass
@@ -112,7 +112,7 @@ class BatchWriter:
         return self._query_id
 
     def apply(self, key: BatchKey, batch: Batch) -> None:
-        """Tell about `batch`, unless the ledger says that it has been told.
+        """Publish `batch`, unless the ledger says that it is published.
 
         A checkpoint that is older than the ledger (a backup, a log that lost its newest files) gives numbers
         that are known to other batches. They are told under another name of the query, so that nothing that
@@ -120,11 +120,13 @@ class BatchWriter:
         """
         name = self._snapshot.name_of(key.query_id)
         if not self._snapshot.has(name, key.batch_id):
-            self._tell(BatchKey(name, key.batch_id), self._beyond(batch) if name != key.query_id else batch)
+            self._publish(
+                BatchKey(name, key.batch_id), self._beyond(batch) if name != key.query_id else batch
+            )
         elif batch.now > self._snapshot.now or self._snapshot.passed_by(batch.positions):
             name = self._snapshot.next_name_of(key.query_id)
             log.warning("the checkpoint is older than the ledger", batch=key.batch_id, told_as=name)
-            self._tell(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
+            self._publish(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
         else:
             log.info("told before the restart", batch=key.batch_id)
         # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress.
@@ -134,7 +136,7 @@ class BatchWriter:
             self.told.last = key
 
     def speak(self) -> bool:
-        """Tell what the monitor noticed about itself in a batch of its own; false while another is told.
+        """Publish the notices about the monitor as a batch of their own; false while another is published.
 
         For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks. Raises OSError
         (a disk that is full); then nothing counts as told.
@@ -142,30 +144,30 @@ class BatchWriter:
         if not self._telling.acquire(blocking=False):
             return False
         try:
-            self._tell_whole(BatchKey(MONITOR, self._snapshot.batches.get(MONITOR, -1) + 1), Batch())
+            self._publish_whole(BatchKey(MONITOR, self._snapshot.batches.get(MONITOR, -1) + 1), Batch())
         finally:
             self._telling.release()
         return True
 
-    def _tell(self, key: BatchKey, batch: Batch) -> None:
+    def _publish(self, key: BatchKey, batch: Batch) -> None:
         with self._telling:
-            self._tell_whole(key, batch)
+            self._publish_whole(key, batch)
 
-    def _tell_whole(self, key: BatchKey, batch: Batch) -> None:
-        """Tell the batch, or leave the parts as they were: whatever is told next commits their states."""
+    def _publish_whole(self, key: BatchKey, batch: Batch) -> None:
+        """Publish the batch, or leave the parts as they were: the next publication commits their states."""
         try:
-            self._tell_and_commit(key, batch)
+            self._publish_and_commit(key, batch)
         except BaseException:
             self._snapshot = self._ledger.committed() or self._snapshot
             self._parts.restore(self._snapshot)
             raise
 
-    def _tell_and_commit(self, key: BatchKey, batch: Batch) -> None:
+    def _publish_and_commit(self, key: BatchKey, batch: Batch) -> None:
         wall = self._wall_ms()
         again, news = self._sorted(batch.findings)
         fresh = replace(batch, findings=news)
         told = self._final(self._parts.findings(fresh, wall), wall)
-        outcome = self._parts.carried(told, again, fresh)
+        outcome = self._parts.carry_over(told, again, fresh)
         findings = outcome.findings + self._final(outcome.ended, wall)
         fresh = replace(fresh, removed=[*fresh.removed, *outcome.gone])
         telling = Telling(findings, self._identities.batch(fresh), wall)
@@ -179,7 +181,7 @@ class BatchWriter:
         return [self._identities.finding(self._named(stamp(finding, wall))) for finding in findings]
 
     def _sorted(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
-        """Return those that an earlier query has told, and the others.
+        """Return the findings that an earlier query has published, and the others.
 
         After a rebuild the topic is read from its beginning.
         """
@@ -187,12 +189,12 @@ class BatchWriter:
         news: list[Finding] = []
         for finding in findings:
             decided = finding.history and finding.shard is not None and finding.offset is not None
-            known = decided and self._snapshot.told(finding.shard or 0, finding.offset or 0)
+            known = decided and self._snapshot.is_published(finding.shard or 0, finding.offset or 0)
             (again if known else news).append(finding)
         return again, news
 
     def _beyond(self, batch: Batch, told_until: int = -1) -> Batch:
-        """Return the batch without the findings that the ledger's batches must have told.
+        """Return the batch without the findings that the ledger's batches must have published.
 
         `told_until`: time (ms) up to which they have looked at the clock, where this one looks for the first
         time since. What is told some time after its own moment passes: rather twice than never.
@@ -204,7 +206,7 @@ class BatchWriter:
                 return True
             if finding.shard is None or finding.offset is None:
                 return told_until < 0 or finding.at > late
-            known = self._snapshot.told(finding.shard, finding.offset)
+            known = self._snapshot.is_published(finding.shard, finding.offset)
             return not known or (finding.kind in HELD_BACK and finding.at > late)
 
         return replace(batch, findings=list(filter(is_news, batch.findings)))

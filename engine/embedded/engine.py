@@ -23,7 +23,7 @@ from rebalance_monitor.engine.batch.batches import BatchKey
 from rebalance_monitor.engine.batch.progress import End, Progress
 from rebalance_monitor.engine.batch.step import Extent
 from rebalance_monitor.engine.driver import job
-from rebalance_monitor.engine.driver.failures import judged
+from rebalance_monitor.engine.driver.failures import classify_failure
 from rebalance_monitor.engine.embedded.again import run_again
 from rebalance_monitor.engine.embedded.core import Core
 from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
@@ -56,7 +56,7 @@ AWAY_S = 10.0
 def run_job(
     settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
 ) -> int:
-    """Run the job in this process until `stop` is set; return the number of findings told. Blocks.
+    """Run the job in this process until `stop` is set; return the number of findings published. Blocks.
 
     Raises as `engine.driver.job.run_job` does, and JobError.
     """
@@ -161,14 +161,14 @@ class EmbeddedEngine:
         turns.keep()
         return End.STOPPED, None
 
-    def judged(self, error: Exception, failures: int) -> dict[str, str]:
+    def classify_failure(self, error: Exception, failures: int) -> dict[str, str]:
         """Return what is to be logged of a failure. Raises what no next try mends, as what it is."""
         if isinstance(error, ConfigError | AccessDeniedError):
             raise error
         if isinstance(error, StateVersionError):
             raise ConfigError(str(error)) from error
         path = self._settings.storage.path
-        return judged(error, failures, (path, f"{path}/tables"))
+        return classify_failure(error, failures, (path, f"{path}/tables"))
 
     def explained(self, error: Exception) -> Exception:
         """Return `error`: it is this process's own, and says what it has to say."""
@@ -176,7 +176,7 @@ class EmbeddedEngine:
 
 
 class _Turns:
-    """One batch after another: begun in the changelog, applied, told, and its state kept now and then."""
+    """One batch after another: begun in the changelog, applied, published, its state saved now and then."""
 
     def __init__(self, kept: Changelog, core: Core, feed: Feed, writer: BatchWriter) -> None:
         self._kept, self._core, self._feed, self._writer = kept, core, feed, writer

@@ -1,4 +1,4 @@
-"""`watch`: the monitor in one process that writes nothing and ends with whoever looks on.
+"""`watch`: the monitor in one process that writes nothing and ends with its terminal.
 
 The same driver as the job's (writer, parts, probe, page) over a ledger that is never written. Alerts are not
 sent: several people run it in the middle of an outage, and the job sends them.
@@ -44,10 +44,10 @@ KEEPS_NOTHING = "rebalance-monitor-watch-keeps-nothing"
 
 
 class Onlooker(Protocol):
-    """Whoever is told how it goes; nothing here may block for long."""
+    """Receives the progress of `watch`; nothing here may block for long."""
 
     def begins(self, facts: TopicFacts, size: int | None) -> None:
-        """Hear that the topic is about to be read up to its ends; `size`: bytes on disk, None: not told."""
+        """Note that the topic is about to be read up to its ends; `size`: bytes on disk, None: unknown."""
 
     def reads(self, records: int) -> None:
         """Hear how many records of history have been read."""

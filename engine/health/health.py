@@ -75,7 +75,7 @@ class Health:
         self._updates: dict[str, int] = dict(memory.get("updates", {}))
         self._told: int = memory.get("told", -1)
         if notices is not None:
-            notices.told(self._told)
+            notices.advance_past(self._told)
         self._lag = Lag(settings.behind_after_ms, memory.get("lag"))
         self._is_first = True
         self._probe_ms = probe_ms
@@ -95,7 +95,7 @@ class Health:
 
     @property
     def skewed(self) -> frozenset[int]:
-        """Brokers whose clocks are off, UNKNOWN among them where nobody knows who leads."""
+        """Brokers whose clocks are off, UNKNOWN among them where the leader is unknown."""
         return frozenset(self._skew.blamed)
 
     def on_batch(self, batch: Batch, sightings: Sequence[ProbeSample], wall: int) -> list[Finding]:
@@ -107,7 +107,7 @@ class Health:
         self._lag.read(batch.now)
         found: list[Finding] = []
         for cause in CONDITIONS:
-            why = self._judged(cause, batch, sightings, wall)
+            why = self._why_degraded(cause, batch, sightings, wall)
             if why is not None:
                 found += self._turn(cause, why, batch, wall)
         found += self._events(batch, wall)
@@ -115,8 +115,10 @@ class Health:
         self._notices.await_lag(self._lag.due_at if Cause.BEHIND in self._opened else None)
         return found
 
-    def _judged(self, cause: Cause, batch: Batch, sightings: Sequence[ProbeSample], wall: int) -> str | None:
-        """Say why it holds, "" where it does not, None where nobody can tell."""
+    def _why_degraded(
+        self, cause: Cause, batch: Batch, sightings: Sequence[ProbeSample], wall: int
+    ) -> str | None:
+        """Return why the condition holds, "" where it does not, None where that is unknown."""
         noticed = self._notices.condition(cause)
         if noticed:
             return noticed
@@ -157,7 +159,7 @@ class Health:
 
     def _measured(self, cause: Cause, wall: int, records: int) -> Details:
         if cause is Cause.BEHIND:
-            return {**self._lag.told(wall, records)}
+            return {**self._lag.take_details(wall, records)}
         return {"records": records} if records else {}
 
     def _resolve(self, cause: Cause, wall: int) -> Finding:
@@ -167,7 +169,7 @@ class Health:
         return degraded(self._cluster, cause, "", opened_at=opened, at=wall, phase="resolved", details=most)
 
     def _events(self, batch: Batch, wall: int) -> list[Finding]:
-        """Tell what has happened, and resolve what has not happened again for long enough."""
+        """Publish what has happened, and resolve what has not happened again for long enough."""
         found = []
         for cause, why in self._troubles(batch):
             # With every batch perhaps: once is enough.
@@ -203,7 +205,7 @@ class Health:
         return self._skew.on_batch(batch.newest, batch.now)
 
     def _partial(self, sightings: Sequence[ProbeSample], wall: int) -> str:
-        """Say which brokers did not answer two looks running, or more, and why; or that nobody looks."""
+        """Name the brokers that did not answer two samples in a row, and why; or say that no probe runs."""
         if self._probe_ms is None:
             return ""
         if sightings or not 0 <= self._looked_at <= wall:
@@ -226,7 +228,7 @@ class Health:
 
     @staticmethod
     def _troubles(batch: Batch) -> list[tuple[Cause, str]]:
-        """Say what went wrong inside the operator: a shard goes on, but not with all that it should know."""
+        """Say what went wrong inside the operator: the shard goes on, with less than it should know."""
         found = []
         for kind, (cause, why) in TROUBLES.items():
             errors = [str(trouble["error"]) for trouble in batch.troubles if trouble["kind"] == kind]

@@ -1,4 +1,4 @@
-"""How far the monitor is behind while that is an incident: when to tell it again, and the most that it was.
+"""The lag of the monitor while it is an incident: when to update the incident, and the highest lag.
 
 Pure: the wall clock (ms) is passed in. Lag is the time since the newest batch began, which is up to when the
 topic is known. It is told again each time it has doubled, so an incident has few updates however long it
@@ -40,15 +40,15 @@ class Lag:
 
     @property
     def due_at(self) -> int | None:
-        """When (ms) it is told again if nothing is read until then, None where nobody can know."""
+        """When (ms) the incident is updated if nothing is read until then, None where unknown."""
         return None if self._read_until < 0 else self._read_until + max(2 * self._told_ms, self._least_ms)
 
     def is_due(self, wall: int) -> bool:
-        """Whether it has doubled since it was told last."""
+        """Whether the lag has doubled since it was last published."""
         return self.due_at is not None and wall >= self.due_at
 
-    def told(self, wall: int, records: int) -> dict[str, int]:
-        """Return the details that tell it, and take it as told; `records` as in `note`."""
+    def take_details(self, wall: int, records: int) -> dict[str, int]:
+        """Return the details of the incident, and count them as published; `records` as in `note`."""
         self.note(wall, records)
         found = {"records": records} if records else {}
         lag = self.ms(wall)
@@ -63,7 +63,7 @@ class Lag:
         self._most_records = max(self._most_records, records)
 
     def over(self) -> dict[str, int]:
-        """Return the details that tell the most it was, and begin anew."""
+        """Return the details with the highest lag, and start over."""
         most = {"lag_ms": self._most_ms, "records": self._most_records}
         self._told_ms = self._most_ms = self._most_records = 0
         return {key: value for key, value in most.items() if value}

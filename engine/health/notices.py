@@ -1,4 +1,4 @@
-"""What the job's main loop has noticed about the monitor itself, for the writer to tell with a batch.
+"""What the job's main loop noticed about the monitor itself, for the writer to publish with a batch.
 
 Two sorts: a condition holds until it is cleared (blind, behind), an event happened (data lost, state
 rebuilt). Shared between the main loop and Spark's callback thread. What was noticed is kept until the ledger
@@ -51,12 +51,12 @@ class Notices:
             self._conditions[cause] = why
 
     def condition(self, cause: Cause) -> str | None:
-        """Return why it holds, "" where it does not, None where nobody knows."""
+        """Return why the condition holds, "" where it does not, None where that is unknown."""
         with self._lock:
             return self._conditions.get(cause)
 
     def await_lag(self, due_at: int | None) -> None:
-        """Say from when on (ms) the job's lag is told again if no batch comes; None: not at all."""
+        """Set when (ms) the job's lag is published again if no batch comes; None: not at all."""
         with self._lock:
             self._lag_due_at = due_at
 
@@ -71,8 +71,8 @@ class Notices:
             self._last = max(self._wall_ms(), self._last + 1)
             self._events.append(Event(self._last, cause, why, records))
 
-    def told(self, at: int) -> None:
-        """Let what happens from now on be later than `at` (ms), which was told, whatever the clock shows."""
+    def advance_past(self, at: int) -> None:
+        """Give later events a time after `at` (ms), which is published, whatever the clock shows."""
         with self._lock:
             self._last = max(self._last, at)
 

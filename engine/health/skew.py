@@ -42,7 +42,7 @@ class SkewWatch:
         self.blamed = set(blamed)
 
     def learn(self, sightings: Sequence[ProbeSample]) -> None:
-        """Take who leads which partition."""
+        """Take the leaders of the partitions."""
         for sighting in sightings:
             for partition, broker, _ in sighting.leaders:
                 self._leaders[partition] = broker

@@ -1,1 +1,1 @@
-"""Where a committed batch goes: files, tables, alerts, the page; who may be named in them."""
+"""Where a committed batch goes: files, tables, alerts, the page; which clients may be named in them."""

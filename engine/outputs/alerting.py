@@ -80,9 +80,9 @@ class Alerting:
     def __exit__(self, *_: object) -> None:
         self._running.__exit__(None, None, None)
 
-    def held_up(self) -> str:
-        """Say in one sentence that no alert is told, "" where they are; any thread may ask."""
-        return self.dispatcher.held_up() if self.dispatcher else ""
+    def stalled_reason(self) -> str:
+        """Return in one sentence why no alert is sent, "" where alerts are sent; any thread may ask."""
+        return self.dispatcher.stalled_reason() if self.dispatcher else ""
 
     def opened(self) -> list[Finding]:
         """Return the newest finding of every incident that still fires."""
@@ -90,7 +90,7 @@ class Alerting:
         return [alert.finding for alert in alerts if alert.ends_at == NEVER and alert.finding.incident]
 
     def start(self, committed: Snapshot) -> None:
-        """Forget batches that were never committed; take those that no dispatcher has taken."""
+        """Forget batches that were never committed; take the batches that no dispatcher has taken."""
         if self.dispatcher is not None:
             self.dispatcher.open(committed.batches)
 
@@ -105,11 +105,11 @@ class Alerting:
         if self.dispatcher is not None:
             self.dispatcher.committed(key, lives=key.query_id != MONITOR, behind=self._behind)
             self._failing(self.dispatcher.failing())
-            self._say_held_up()
+            self._log_stalled()
 
-    def _say_held_up(self) -> None:
-        """Log what the dispatcher itself would have to tell, once as it begins and once as it ends."""
-        before, self._held_up = self._held_up, self.held_up()
+    def _log_stalled(self) -> None:
+        """Log that no alerts are sent, once as it begins and once as it ends."""
+        before, self._held_up = self._held_up, self.stalled_reason()
         if self._held_up and not before:
             log.error("alerts are held up", why=self._held_up)
         elif before and not self._held_up:

@@ -95,11 +95,11 @@ def _generation(finding: Finding) -> str:
 
 def _causes(finding: Finding) -> str:
     shown = [likely(cause.cause.value, cause.confidence) for cause in finding.causes[:CAUSES_SHOWN]]
-    shown[:1] = [one + _who(finding.causes[0]) for one in shown[:1]]
+    shown[:1] = [one + _responsible(finding.causes[0]) for one in shown[:1]]
     why = f": {finding.causes[0].why}" if finding.causes and finding.causes[0].why else ""
     return plain(", ".join(shown) + why)
 
 
-def _who(cause: CauseEntry) -> str:
+def _responsible(cause: CauseEntry) -> str:
     host = f" on {cause.host.lstrip('/')}" if cause.host else ""
     return f" of {cause.client_id}{host}" if cause.client_id else ""

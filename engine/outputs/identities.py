@@ -1,4 +1,4 @@
-"""Hides who the clients are in all that leaves the job: hashed under a key of the job's own, or emptied.
+"""Hides the identity of clients in all that leaves the job: hashed under the job's own key, or emptied.
 
 Client ids, hosts, member and instance ids are names of machines and often of people. Detection compares the
 real ones, so checkpoints and ledger hold them; files, tables, page, metrics and messages get what this gives,
@@ -124,7 +124,7 @@ def identities_of(mode: Mode, key_file: Place) -> Identities:
 
 
 def known_identities(key_file: Place) -> Identities:
-    """Return the hashes that a job gave, for one who only looks: nothing is written.
+    """Return the hashes that a job uses, for readers: nothing is written.
 
     Where no job has run, hashes are of a key that nobody keeps: equal names are equal in one output only.
     Raises OSError.

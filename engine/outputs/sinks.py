@@ -135,7 +135,7 @@ class QuarantineTable:
 
 
 class Lines:
-    """Findings as lines of text on a stream, for whoever looks on.
+    """Findings as lines of text on a stream.
 
     A thread of its own writes them: a reader who stands still holds nothing up. What is more than `WAITING`
     lines behind is left out, and so is all once the stream fails. End with `close`.

@@ -80,9 +80,7 @@ def replay_capture(
     replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
         lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
-        looks = Samples(
-            _read_samples(capture.sighting_lines(), sample.from_json, capture.sightings, SIGHTING)
-        )
+        looks = Samples(_read_samples(capture.sample_lines(), sample.from_json, capture.sightings, SIGHTING))
         asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends, SAMPLE_OF_ENDS))
         yield from replay.run(timeline(lanes), looks, asked)
 
@@ -150,9 +148,9 @@ class _Driver:
         summaries: Mapping[str, Mapping[str, Any]],
         stats: Sequence[StatOut],
     ) -> list[Finding]:
-        """Return a batch's findings, refined, with those of looks, lag and the roll-up."""
+        """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
         told, looks = batch.findings, seen.looks
-        found = self.live.on_sightings(looks, summaries, told, read_until(stats)) if looks else []
+        found = self.live.on_samples(looks, summaries, told, read_until(stats)) if looks else []
         found += self.live.refine(told)
         if self.lag is not None:
             busy = groups_seen(looks)
@@ -181,7 +179,7 @@ class Replay:
     def run(
         self, ticks: Iterator[Tick], looks: Samples[ProbeSample], asked: Samples[EndsSample]
     ) -> Iterator[Finding]:
-        """Yield the findings of all ticks, looks of the probe and samples of ends."""
+        """Yield the findings of all ticks, probe samples and samples of ends."""
         batches = self._batches(ticks, looks, asked)
         while True:
             with uncollected():
@@ -205,14 +203,16 @@ class Replay:
         self.summarise = any((self.watch, looks.next, asked.next))
         for tick in ticks:
             seen = _Seen(looks.before(tick.now), asked.before(tick.now))
-            yield self._told(tick.now, self._step(tick), seen, driver)
+            yield self._make_batch(tick.now, self._step(tick), seen, driver)
         while left := [one.next for one in (looks, asked) if one.next is not None]:
             at = min(one.at for one in left)
             now = max(self.now, at)
-            yield self._told(now, self._clock(now), _Seen(looks.before(at + 1), asked.before(at + 1)), driver)
-        yield self._told(self.now, self._closing(), _Seen(), driver)
+            yield self._make_batch(
+                now, self._clock(now), _Seen(looks.before(at + 1), asked.before(at + 1)), driver
+            )
+        yield self._make_batch(self.now, self._closing(), _Seen(), driver)
 
-    def _told(
+    def _make_batch(
         self, now: int, outputs: Iterable[ShardOutput], seen: _Seen, driver: _Driver
     ) -> tuple[Batch, list[Finding]]:
         """Make one batch of its outputs and of what was seen, and the findings of both."""
@@ -239,7 +239,7 @@ class Replay:
                     yield number, output
 
     def _closing(self) -> Iterator[ShardOutput]:
-        """Let the shards that wait for a removal to close tell it."""
+        """Let the shards report removals that are still to be confirmed."""
         for number, shard in self.shards.items():
             if shard.state.pending is not None:
                 at = max(shard.state.pending.ts + CLOSES_AFTER_MS, shard.now or 0)
@@ -252,7 +252,7 @@ class Replay:
         return made
 
     def _learn(self, batch: Batch) -> None:
-        """Take what the shards told of their groups, as the job does: it asks for no more."""
+        """Take the summaries of the shards, as the job does."""
         for group in batch.removed:
             self.summaries.pop(group, None)
         self.summaries |= batch.groups

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from rebalance_monitor.engine.settings import told_again
+from rebalance_monitor.engine.settings import refreshed_settings
 from rebalance_monitor.engine.topic.asking import Asking
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class BrokerValues(Asking):
         # Before they are asked: a group that comes meanwhile may be missing in what they say.
         self._hurry.clear()
         try:
-            found = told_again(self._settings, self._section, admin)
+            found = refreshed_settings(self._settings, self._section, admin)
         except Exception:
             self._hurry.set()
             raise

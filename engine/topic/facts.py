@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class TopicFacts:
     """The topic at one moment; begins and ends are first and next offsets by partition.
 
-    epochs: partition -> epoch of its leader, -1 where it is not told. kept: partitions that others lead than
+    epochs: partition -> epoch of its leader, -1 where it is unknown. kept: partitions that others lead than
     when `Marks` were made -> what the new leader has of what had been read.
     """
 

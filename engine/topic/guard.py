@@ -41,7 +41,7 @@ class BlindError(DependencyError):
     """The source delivers nothing, or not everything, of what the brokers have."""
 
 
-def unseen(facts: TopicFacts, ends: Mapping[int, int], *, limited: bool) -> list[int]:
+def unreached_partitions(facts: TopicFacts, ends: Mapping[int, int], *, limited: bool) -> list[int]:
     """Return the partitions with records whose end `ends` does not reach; `limited` batches need not."""
     return [
         partition
@@ -84,7 +84,7 @@ def removed_unread(read: Mapping[int, int], begins: Mapping[int, int]) -> dict[i
 
 
 class SightCheck:
-    """Judges one query: its first batches by what the brokers had before, each look by the one before."""
+    """Judges one query: its first batches by what the brokers had before, each check by the one before."""
 
     def __init__(self, facts: TopicFacts, *, limited: bool) -> None:
         self._facts = facts
@@ -95,7 +95,7 @@ class SightCheck:
         self._last: Look | None = None
         self.is_sure = not facts.filled()
 
-    def look(self, ends: Mapping[int, int]) -> None:
+    def check_ends(self, ends: Mapping[int, int]) -> None:
         """Take one batch's end offsets; raises BlindError once patience is over, ManifestError for a cut."""
         # The source goes back with the topic, and reads on from there.
         require_uncut(self._read, replace(self._facts, ends=dict(ends), kept={}))
@@ -103,13 +103,13 @@ class SightCheck:
         if self.is_sure:
             return
         self._batches += 1
-        self._missing = unseen(self._facts, ends, limited=self._limited)
+        self._missing = unreached_partitions(self._facts, ends, limited=self._limited)
         self.is_sure = not self._missing
         if self._batches >= PATIENCE:
             self.require()
 
     def compare(self, look: Look) -> None:
-        """Take one look at the topic; raises ManifestError, or BlindError for what the one before had."""
+        """Check the topic once; raises ManifestError, or BlindError for what the check before had."""
         require_same(self._facts, look.facts)
         require_uncut(look.before.ends, look.facts)
         last = self._last
@@ -119,7 +119,7 @@ class SightCheck:
         self._last = look
         if last is None:
             return
-        self._missing = unseen(last.facts, look.after.ends, limited=self._limited)
+        self._missing = unreached_partitions(last.facts, look.after.ends, limited=self._limited)
         self.is_sure = not self._missing
         if self._missing:
             raise self._blind()

@@ -57,12 +57,12 @@ class Kept:
 
     @property
     def is_cut(self) -> bool:
-        """Whether records that were read are gone."""
+        """Whether records that were read are lost."""
         return self.end < self.read
 
 
 def believed(told: tuple[int, int], mark: Mark | None) -> tuple[int, int]:
-    """Return (end, epoch) as a leader told it.
+    """Return (end, epoch) as a leader reports it.
 
     One of an older epoch than was seen before leads no more, and does not know: its end says nothing.
     """
@@ -89,7 +89,7 @@ def marked(
     kept: Mapping[int, Kept],
     ends: Mapping[int, int],
 ) -> dict[int, Mark]:
-    """Return the marks after a look.
+    """Return the marks after a check.
 
     read: next offsets to read, from before the leaders were asked for their `epochs` and `ends`. The mark of
     a partition that was cut, or whose new leader has not answered, stays as it is.
@@ -101,7 +101,9 @@ def marked(
     return {**places, **{p: Mark(epochs[p], position) for p, position in told.items()}}
 
 
-def noted(places: Mapping[int, Mark], cut: Mapping[int, int], epochs: Mapping[int, int]) -> dict[int, Mark]:
+def mark_cuts(
+    places: Mapping[int, Mark], cut: Mapping[int, int], epochs: Mapping[int, int]
+) -> dict[int, Mark]:
     """Return the marks where partitions were found `cut` (partition -> next offset read) by their ends.
 
     Ends tell no more once the topic has grown: with these marks its leaders do. `epochs`: of leaders that had

@@ -17,8 +17,8 @@ from rebalance_monitor.engine.topic.leader_epochs import (
     Marks,
     believed,
     compared,
+    mark_cuts,
     marked,
-    noted,
     read_marks,
     to_ask,
     write_marks,
@@ -96,7 +96,7 @@ class TopicWatch(Asking):
         self._reading = Reading(dict(ends), self._reading.batches + 1)
 
     def take(self) -> Look | None:
-        """Return the newest look, None when there is none since the last call."""
+        """Return the newest check, None when there is none since the last call."""
         look, self._look = self._look, None
         return look
 
@@ -117,7 +117,7 @@ def note_cut(
     leaders: Place, marks: Marks, cut: Mapping[int, int], topic_id: str, epochs: Mapping[int, int]
 ) -> None:
     """Keep that partitions were found cut (partition -> next offset read): see `epochs.noted`."""
-    _write(leaders, Marks(topic_id, noted(marks.of(topic_id), cut, epochs)))
+    _write(leaders, Marks(topic_id, mark_cuts(marks.of(topic_id), cut, epochs)))
 
 
 def _write(leaders: Place, marks: Marks) -> None:

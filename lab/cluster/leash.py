@@ -1,4 +1,4 @@
-"""Ends a process group when this process is gone, however that happens: even SIGKILL leaves nothing behind.
+"""Ends a process group when this process ends, however that happens: even SIGKILL leaves nothing behind.
 
 A shell waits for the end of a pipe that only this process holds. (Linux could do so by itself, but there the
 signal comes when the starting thread ends, which need not be the process.)

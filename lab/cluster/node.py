@@ -114,7 +114,7 @@ class Node:
         return time.monotonic() - self._started if self.is_running() else 0.0
 
     def is_running(self) -> bool:
-        """Tell whether the process is there and is this node's."""
+        """Return whether the process is there and is this node's."""
         if self._child is not None:
             return self._child.poll() is None
         return self.pid is not None and f"-Dlab.node={self.folder}" in command_line(self.pid)
@@ -182,7 +182,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def is_free(port: int) -> bool:
-    """Tell whether a listener could be opened on this loopback port."""
+    """Return whether a listener could be opened on this loopback port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -183,11 +183,11 @@ def rows(scored: Scored) -> Iterator[Row]:
     tallies = scored.tallies
     for bar in BARS:
         for name, one in cells(bar, _asked(bar, scored)).items():
-            yield _judged(bar, name, one)
+            yield _row(bar, name, one)
     for kind, of_kind in scored.limits.items():
         for bar in BARS:
             for one in _whole(bar, of_kind).values():
-                row = _judged(replace(bar, what=f"{bar.what}, {kind}"), "all", one)
+                row = _row(replace(bar, what=f"{bar.what}, {kind}"), "all", one)
                 yield replace(row, verdict=Verdict.NOT_ASKED) if kind == NEARER else row
     yield _healthy(scored.noise, sum(scored.quiet_hours.values()))
     yield from (_band("how members were lost", band) for band in scored.losses)
@@ -213,7 +213,7 @@ def _healthy(noise: int, hours: float) -> Row:
     )
 
 
-def _judged(bar: Bar, name: str, one: Tally) -> Row:
+def _row(bar: Bar, name: str, one: Tally) -> Row:
     few = one.facts < ENOUGH
     shares = (one.right, one.claims, bar.precision), (one.detected, one.facts, bar.recall)
     # What is all right may still become so: the upper end of its interval is 1, but for rounding.
@@ -259,12 +259,12 @@ def by_version(scored: Scored) -> str:
     for bar in BARS:
         found = {version: cells(bar, tallies) for version, tallies in scored.versions.items()}
         for name in dict.fromkeys(name for of_version in found.values() for name in of_version):
-            told = (_told(of_version.get(name)) for of_version in found.values())
+            told = (_counts(of_version.get(name)) for of_version in found.values())
             lines.append(f"| {bar.what} | {name} | {' | '.join(told)} |")
     return "\n".join(lines)
 
 
-def _told(one: Tally | None) -> str:
+def _counts(one: Tally | None) -> str:
     if one is None:
         return ""
     return f"{one.detected} of {one.facts}" + (f", **{one.wrong} wrong**" if one.wrong else "")

@@ -49,7 +49,7 @@ def judge(injected: Iterable[Injected], findings: Sequence[Finding]) -> list[Ver
 
 
 def fits(injected: Injected, finding: Finding) -> bool:
-    """Tell whether this finding is about that fault."""
+    """Return whether this finding is about that fault."""
     wanted = injected.expectation
     return (
         finding.group == injected.group
@@ -62,7 +62,7 @@ def fits(injected: Injected, finding: Finding) -> bool:
 
 
 def names(finding: Finding, client_id: str) -> bool:
-    """Tell whether the finding blames or describes the member with this client id as changed."""
+    """Return whether the finding blames or describes the member with this client id as changed."""
     blamed = {entry.client_id for entry in finding.causes}
     changed = {member.client_id for member in finding.members if member.role != "kept"}
     return client_id in blamed | changed

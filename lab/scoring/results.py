@@ -70,7 +70,7 @@ class Result:
 def result_of(suite: Suite) -> Result:
     """Replay a suite's capture, take what the streaming job found, and put both beside the facts."""
     ways = {REPLAY: replayed(suite)}
-    if live := watched(suite):
+    if live := findings_of_job(suite):
         ways[LIVE] = live
     quiet = {group: span for group, span in suite.quiet.items() if group not in suite.spoilt}
     return Result(
@@ -123,7 +123,7 @@ def replayed(suite: Suite) -> list[Finding]:
     return [from_json(line) for line in done.stdout.splitlines()]
 
 
-def watched(suite: Suite) -> list[Finding]:
+def findings_of_job(suite: Suite) -> list[Finding]:
     """Give what the streaming job found while the suite ran; nothing if it did not watch."""
     path = suite.folder / "monitor" / "findings.jsonl"
     if not path.exists():

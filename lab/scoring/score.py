@@ -37,7 +37,7 @@ class Tally:
 
     @property
     def missed(self) -> int:
-        """Facts that nothing told of."""
+        """Facts without a claim."""
         return self.facts - self.detected
 
     @property

@@ -30,7 +30,7 @@ def samples(made: Simulation, every: float = 2_500.0) -> Iterator[ProbeSample]:
     at, epoch = every, made.plan.epoch
     while at < made.plan.length:
         down, moves = _outages(made, at)
-        seen = [] if down else [found for view in views if (found := view.look(at)) is not None]
+        seen = [] if down else [found for view in views if (found := view.list_group(at)) is not None]
         leaders = ((made.plan.shard, BROKER, FIRST_EPOCH + _STEP * moves),)
         yield ProbeSample(
             at=epoch + int(at),
@@ -66,7 +66,7 @@ class _View:
         self._group = group
         self._times = [at for at, _, _ in group.changes]
 
-    def look(self, at: float) -> tuple[RebalancingGroup, tuple[Seen, ...]] | None:
+    def list_group(self, at: float) -> tuple[RebalancingGroup, tuple[Seen, ...]] | None:
         """Give the group as listed at `at`; None where it is in no rebalance."""
         place = bisect_right(self._times, at) - 1
         if place < 0:
@@ -76,8 +76,10 @@ class _View:
             return None
         plan = self._group.plan
         kind = "consumer" if plan.modern else "classic"
-        return RebalancingGroup(plan.name, state.value, kind, plan.protocol_type), tuple(map(_seen, members))
+        return RebalancingGroup(plan.name, state.value, kind, plan.protocol_type), tuple(
+            map(_identity, members)
+        )
 
 
-def _seen(member: Member) -> Seen:
+def _identity(member: Member) -> Seen:
     return (member.id, member.instance or "", *member.client.identity)

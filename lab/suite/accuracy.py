@@ -42,7 +42,7 @@ from rebalance_monitor.lab.suite.suite import (
     clusters_for,
     jobs_for,
     run_suite,
-    untold_intervals,
+    undisclosed_intervals,
 )
 from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
 
@@ -78,7 +78,7 @@ def run(
         with ExitStack() as stack:
             broker = stack.enter_context(broker_for(part, version, suite / "broker"))
             if live:
-                told = overrides(untold_intervals(part, seed, pace))
+                told = overrides(undisclosed_intervals(part, seed, pace))
                 stack.enter_context(Job(broker.bootstrap, suite, {"groups": told})).wait_ready()
             run_suite(broker, part, suite, seed=seed, pace=pace, clients=clients, jvms=jvms, say=say)
             # The job is some seconds behind the log; its last findings count too.
@@ -143,7 +143,7 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
             _list_misses(result)
         if options["kept"] is not None and not options["full"]:
             click.echo(f"kept {keep(result, options['kept'])}", err=True)
-    notes = [*_noted(options["folders"]), *options["notes"]]
+    notes = [*_remarks(options["folders"]), *options["notes"]]
     text = page(origin(command, results, notes), sections(results))
     click.echo(text)
     if options["write"] is not None:
@@ -153,7 +153,7 @@ def main(**options: Any) -> None:  # noqa: ANN401 - click's values
 def kept_sections(folder: Path) -> tuple[Origin, list[Scored]]:
     """Score a folder of results, as `make accuracy-full` keeps them. Raises ConfigError."""
     results = kept(folder)
-    return origin("make accuracy-full", results, _noted([folder])), sections(results)
+    return origin("make accuracy-full", results, _remarks([folder])), sections(results)
 
 
 def sections(results: Sequence[Result]) -> list[Scored]:
@@ -219,7 +219,7 @@ def _once(results: Sequence[Result]) -> list[Result]:
     return list(found.values())
 
 
-def _noted(folders: Sequence[Path]) -> list[str]:
+def _remarks(folders: Sequence[Path]) -> list[str]:
     """Give the remarks that lie beside results that were kept."""
     paths = (folder / NOTES for folder in folders)
     texts = (path.read_text(encoding="utf-8") for path in paths if path.exists())

@@ -78,7 +78,7 @@ class Stage:
         return noises((run.group for run in self.runs if run.scenario.silent), self.started, self.found)
 
     def complete(self) -> bool:
-        """Tell whether every step was done and every fault detected."""
+        """Return whether every step was done and every fault detected."""
         verdicts = self.verdicts()
         all_done = all(len(run.done) == len(run.scenario.steps) for run in self.runs)
         return all_done and len(verdicts) == self.planned() and all(one.finding for one in verdicts)

@@ -88,10 +88,10 @@ class Job:
 
     def _committed(self) -> bool:
         if any(self.storage.glob("state/*/changelog-*")):
-            return self._told() >= 0
+            return self._published_state() >= 0
         return any(self.storage.glob("state/**/commits/[0-9]*"))
 
-    def _told(self) -> int:
+    def _published_state(self) -> int:
         """Give the state of which the ledger has a batch, -1 before the first."""
         try:
             return int(json.loads((self.storage / "ledger" / "snapshot.json").read_bytes())["generation"])

@@ -77,7 +77,7 @@ def jobs_for(scenarios: Sequence[str], families: Sequence[str]) -> list[Job]:
 
 
 def fits(scenario: Scenario, family: Family) -> bool:
-    """Tell whether a scenario makes sense with a client family: both may name the other."""
+    """Return whether a scenario makes sense with a client family: both may name the other."""
     if scenario.families:
         return family.name in scenario.families
     return not family.only or scenario.name in family.only
@@ -207,7 +207,7 @@ def _fences(broker: LabBroker) -> list[Strain]:
     return found
 
 
-def untold_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> dict[str, int]:
+def undisclosed_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> dict[str, int]:
     """Give the max.poll.interval (ms) of each group whose members tell it to nobody, and commit by hand.
 
     Whoever runs such groups would tell the monitor.

@@ -43,13 +43,13 @@ def _joined(fold: Facts, group: GroupFold, event: Truth) -> None:
     group.written -= set(event.members)
     group.members |= set(event.members)
     for member in event.members:
-        fold.tell(group, -1, group.members, Change(event.at, Cause.MEMBER_JOINED, member))
+        fold.add_change(group, -1, group.members, Change(event.at, Cause.MEMBER_JOINED, member))
     group.written = set(group.members)
 
 
 def _removed(fold: Facts, group: GroupFold, event: Truth) -> None:
     for member in event.members:
-        fold.tell(group, -1, set(), Change(event.at, fold.cause_of(group, event, member), member))
+        fold.add_change(group, -1, set(), Change(event.at, fold.cause_of(group, event, member), member))
     group.members -= set(event.members)
     group.written = set(group.members)
     group.expired = event.what == "expired"

@@ -185,6 +185,6 @@ class Fold(Facts):
             label = f"cause:{Cause.ASSIGNMENT_NOT_STORED}"
             self.facts.append(Fact(label, group.name, generation, "", at))
         for change in changes:
-            self.tell(group, generation, members, change)
+            self.add_change(group, generation, members, change)
         group.written, group.unwritten, group.joined_phase = members, 0, (-1, 0, set())
         group.unstored = False

@@ -107,7 +107,7 @@ class Facts:
             self.facts.append(Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, old, event.at))
             group.written = (group.written - {old}) | set(new)
 
-    def tell(self, group: GroupFold, generation: int, members: set[str], change: Change) -> None:
+    def add_change(self, group: GroupFold, generation: int, members: set[str], change: Change) -> None:
         """Add the facts of one change, as far as records can show it."""
         arrived = change.cause == Cause.MEMBER_JOINED
         visible = change.member in members - group.written if arrived else change.member in group.written

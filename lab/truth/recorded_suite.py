@@ -236,10 +236,10 @@ def _migrations(events: Sequence[Truth], migrated: frozenset[str]) -> list[Fact]
 
 
 def _scripted(run: Played, facts: Sequence[Fact], events: Sequence[Truth]) -> list[Fact]:
-    return [fact for group in run.groups for fact in scripted_facts(_told(run, group, facts), events)]
+    return [fact for group in run.groups for fact in scripted_facts(_script_of(run, group, facts), events)]
 
 
-def _told(run: Played, group: str, facts: Sequence[Fact]) -> Told:
+def _script_of(run: Played, group: str, facts: Sequence[Fact]) -> Told:
     flags = f"{run.raw['family']} {run.raw['settings']} {run.raw['steps']}"
     return Told(
         group=group,

@@ -86,7 +86,9 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     """Derive the facts of one classic group from its script and its truth events, in order of time."""
     own = [event for event in events if event.group == told.group]
     cycles = list(_cycles(own))
-    facts = [fact for act in _telling(told.acts) for fact in _of_act(told, act, cycles, own)]
+    facts = [
+        fact for act in _without_repeated_assignors(told.acts) for fact in _of_act(told, act, cycles, own)
+    ]
     explained = {fact.generation for fact in facts if fact.generation >= 0}
     explained |= {one.generation for one in cycles for act in told.acts if _resubscribes(told, act, one)}
     if told.connect:
@@ -103,7 +105,7 @@ def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
     return facts
 
 
-def _telling(acts: Iterable[Act]) -> Iterator[Act]:
+def _without_repeated_assignors(acts: Iterable[Act]) -> Iterator[Act]:
     """Leave out all members but the first that come with another assignor: with that one it has changed."""
     changed = False
     for act in acts:

@@ -41,7 +41,7 @@ class Strain:
         return self.until - self.since
 
     def spoils(self, since: int, until: int) -> bool:
-        """Tell whether something that ran in that time is not to be trusted."""
+        """Return whether something that ran in that time is not to be trusted."""
         return self.since <= until and since <= self.until + AFTER_MS
 
 

@@ -212,8 +212,8 @@ def parse_joins(group: str, lines: Iterable[str]) -> Iterator[tuple[int, str, st
             yield event["at"], event.get("group", group), member
 
 
-def _joins_untold(events: list[Truth], joins: Iterable[tuple[int, str, str]]) -> list[Truth]:
-    """Add who joined without a line.
+def _add_unlogged_joins(events: list[Truth], joins: Iterable[tuple[int, str, str]]) -> list[Truth]:
+    """Add the members that joined without a line in the log.
 
     The Java coordinator of 3.9 only logs that it asked a member to join again, brokers before 3.0 nothing of
     who joins a rebalance under way; then the members' journals must do.
@@ -248,7 +248,7 @@ def write_truth(folder: Path) -> list[Truth]:
             text = journal.read_text(encoding="utf-8", errors="replace").splitlines()
             events += parse_journal(journal.parent.name, text)
             joins += parse_joins(journal.parent.name, text)
-    events += _joins_untold(events, joins)
+    events += _add_unlogged_joins(events, joins)
     events = [event for event in events if event.what != "asked"]
     events.sort(key=lambda event: event.at)
     with (folder / TRUTH).open("w", encoding="utf-8") as out:

@@ -38,23 +38,23 @@ ASSIGNORS = {
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is untyped
-    """Tells the journal of every assignment."""
+    """Writes every assignment to the journal."""
 
     def __init__(self, client: AioClient, journal: Journal) -> None:
         self._client = client
         self._journal = journal
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Tell what came."""
-        self._tell("assigned", assigned)
+        """Log the partitions that were assigned."""
+        self._log_partitions("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Tell what went."""
-        self._tell("revoked", revoked)
+        """Log the partitions that were revoked."""
+        self._log_partitions("revoked", revoked)
 
-    def _tell(self, event: str, parts: Iterable[TopicPartition]) -> None:
+    def _log_partitions(self, event: str, parts: Iterable[TopicPartition]) -> None:
         names = sorted(f"{part.topic}-{part.partition}" for part in parts)
-        self._journal.tell(event, member=self._client.member(), partitions=names)
+        self._journal.write_event(event, member=self._client.member(), partitions=names)
 
 
 class AioClient:
@@ -107,11 +107,11 @@ class AioClient:
         return sum(map(len, found.values()))
 
     def commit(self) -> None:
-        """Commit positions; what the broker refuses is told, not raised."""
+        """Commit positions; a refusal of the broker is logged, not raised."""
         try:
             self._await(self._consumer.commit())
         except KafkaError as error:
-            self._journal.tell("commit_refused", error=str(error), member=self.member())
+            self._journal.write_event("commit_refused", error=str(error), member=self.member())
 
     def unsubscribe(self) -> None:
         """Leave the group."""
@@ -125,7 +125,7 @@ class AioClient:
         """Know `block SECONDS`: the loop itself stands still, as by a call that should have been awaited."""
         match command:
             case ["block", seconds]:
-                self._journal.tell("blocking", seconds=float(seconds), member=self.member())
+                self._journal.write_event("blocking", seconds=float(seconds), member=self.member())
                 self._loop.call_soon_threadsafe(time.sleep, float(seconds))
             case _:
                 return False

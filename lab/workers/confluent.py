@@ -61,17 +61,17 @@ class ConfluentClient:
         self._consumer.assign(parts)
 
     def subscribe(self, topics: list[str]) -> None:
-        """Subscribe, telling the journal of every assignment."""
+        """Subscribe, and log every assignment."""
         self._consumer.subscribe(
             topics,
-            on_assign=lambda _, parts: self._tell("assigned", parts),
-            on_revoke=lambda _, parts: self._tell("revoked", parts),
-            on_lost=lambda _, parts: self._tell("lost", parts),
+            on_assign=lambda _, parts: self._log_partitions("assigned", parts),
+            on_revoke=lambda _, parts: self._log_partitions("revoked", parts),
+            on_lost=lambda _, parts: self._log_partitions("lost", parts),
         )
 
-    def _tell(self, event: str, parts: list[TopicPartition]) -> None:
+    def _log_partitions(self, event: str, parts: list[TopicPartition]) -> None:
         names = sorted(f"{part.topic}-{part.partition}" for part in parts)
-        self._journal.tell(event, member=self.member(), partitions=names)
+        self._journal.write_event(event, member=self.member(), partitions=names)
 
     def poll(self, timeout_s: float) -> int:
         """Take what is there, up to 500 records."""
@@ -86,18 +86,18 @@ class ConfluentClient:
 
     def _complain(self, error: KafkaError) -> None:
         exceeded = error.code() == KafkaError._MAX_POLL_EXCEEDED  # noqa: SLF001 - librdkafka's own name
-        self._journal.tell(
+        self._journal.write_event(
             "poll_exceeded" if exceeded else "error", error=str(error.str()), member=self.member()
         )
 
     def commit(self) -> None:
-        """Commit positions; what the broker refuses is told, not raised."""
+        """Commit positions; a refusal of the broker is logged, not raised."""
         try:
             self._consumer.commit(asynchronous=False)
         except KafkaException as error:
             if error.args[0].code() == KafkaError._NO_OFFSET:  # noqa: SLF001 - nothing is new
                 return
-            self._journal.tell("commit_refused", error=str(error), member=self.member())
+            self._journal.write_event("commit_refused", error=str(error), member=self.member())
 
     def unsubscribe(self) -> None:
         """Leave the group."""

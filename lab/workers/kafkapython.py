@@ -30,23 +30,23 @@ ASSIGNORS = {
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # the library is untyped
-    """Tells the journal of every assignment."""
+    """Writes every assignment to the journal."""
 
     def __init__(self, client: KafkaPythonClient, journal: Journal) -> None:
         self._client = client
         self._journal = journal
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Tell what came."""
-        self._tell("assigned", assigned)
+        """Log the partitions that were assigned."""
+        self._log_partitions("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Tell what went."""
-        self._tell("revoked", revoked)
+        """Log the partitions that were revoked."""
+        self._log_partitions("revoked", revoked)
 
-    def _tell(self, event: str, parts: Iterable[TopicPartition]) -> None:
+    def _log_partitions(self, event: str, parts: Iterable[TopicPartition]) -> None:
         names = sorted(f"{part.topic}-{part.partition}" for part in parts)
-        self._journal.tell(event, member=self._client.member(), partitions=names)
+        self._journal.write_event(event, member=self._client.member(), partitions=names)
 
 
 class _PollTimeout(logging.Handler):
@@ -59,7 +59,7 @@ class _PollTimeout(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Tell the journal if the record is that warning."""
         if "poll timeout has expired" in record.getMessage():
-            self._journal.tell("poll_exceeded", error=record.getMessage())
+            self._journal.write_event("poll_exceeded", error=record.getMessage())
 
 
 class KafkaPythonClient:
@@ -103,11 +103,11 @@ class KafkaPythonClient:
         return sum(map(len, self._consumer.poll(timeout_ms=int(timeout_s * 1000)).values()))
 
     def commit(self) -> None:
-        """Commit positions; what the broker refuses is told, not raised."""
+        """Commit positions; a refusal of the broker is logged, not raised."""
         try:
             self._consumer.commit()
         except KafkaError as error:
-            self._journal.tell("commit_refused", error=str(error), member=self.member())
+            self._journal.write_event("commit_refused", error=str(error), member=self.member())
 
     def unsubscribe(self) -> None:
         """Leave the group."""

@@ -60,7 +60,7 @@ class Journal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def tell(self, event: str, **fields: object) -> None:
+    def write_event(self, event: str, **fields: object) -> None:
         """Write one event."""
         line = json.dumps({"at": int(time.time() * 1000), "event": event, **fields})
         with self._lock:
@@ -130,15 +130,15 @@ class Worker:
     def run(self) -> None:
         """Live; ends with a clean close."""
         self.client = self._build(self.flags, self.journal)
-        self.journal.tell("started", group=self.flags.group, client_id=self.flags.client_id)
+        self.journal.write_event("started", group=self.flags.group, client_id=self.flags.client_id)
         self._due = time.monotonic() + self.flags.commit_ms / 1000
         end = time.monotonic() + (self.flags.lifetime_s or float("inf"))
         while not self.commands.closing.is_set() and time.monotonic() < end:
             self._obey(self._next())
             self._turn()
-        self.journal.tell("closing", member=self.client.member())
+        self.journal.write_event("closing", member=self.client.member())
         self.client.close()
-        self.journal.tell("closed")
+        self.journal.write_event("closed")
 
     def _turn(self) -> None:
         self._polled = time.time()
@@ -165,20 +165,20 @@ class Worker:
                 self.client.commit()
             case ["leak"]:
                 # From now on nobody polls it.
-                self._tell_of_work(FOR_EVER_S)
+                self._log_processing(FOR_EVER_S)
                 self._leaked.append(self.client)
                 self.client = self._build(self.flags, self.journal)
             case _ if not self.client.obey(command):
-                self.journal.tell("error", error=f"unknown command {' '.join(command)}")
-        self.journal.tell("obeyed", command=" ".join(command))
+                self.journal.write_event("error", error=f"unknown command {' '.join(command)}")
+        self.journal.write_event("obeyed", command=" ".join(command))
 
     def _stall(self, seconds: float) -> None:
-        self._tell_of_work(seconds)
+        self._log_processing(seconds)
         self.commands.closing.wait(seconds)
 
-    def _tell_of_work(self, seconds: float) -> None:
+    def _log_processing(self, seconds: float) -> None:
         flags = self.flags
-        self.journal.tell(
+        self.journal.write_event(
             "processing",
             seconds=seconds,
             limit_ms=flags.poll_ms,

@@ -119,7 +119,7 @@ class Member:
             self.id = answer.member_id
             answer = self._ask_to_join()
         if answer.error_code:
-            self.journal.tell("join_refused", error=answer.error_code, member=self.id)
+            self.journal.write_event("join_refused", error=answer.error_code, member=self.id)
             self.id, self.beat_at = "", time.monotonic() + 1
             return
         self.id, self.generation = answer.member_id, answer.generation_id
@@ -161,7 +161,7 @@ class Member:
         )
         if answer.error_code == 0:
             self.partitions = assigned_partitions(bytes(answer.assignment))
-            self.journal.tell("assigned", member=self.id, partitions=self.partitions, group=self.group)
+            self.journal.write_event("assigned", member=self.id, partitions=self.partitions, group=self.group)
 
     def _shares(self, members: list[str]) -> list[tuple[str, bytes]]:
         topic = self.flags.topic_list[0]
@@ -203,7 +203,7 @@ class Member:
                 self.commit("preparing", self.generation)
             self.join()
         elif error in {OLD_GENERATION, UNKNOWN_MEMBER}:
-            self.journal.tell("removed", member=self.id, error=error)
+            self.journal.write_event("removed", member=self.id, error=error)
             self.id, self.partitions = "", []
 
     def _pace(self) -> float:
@@ -230,7 +230,7 @@ class Member:
         )
         errors = {one.error_code for topic in answer.topics for one in topic.partitions}
         if phase != "stable" or errors != {0}:
-            self.journal.tell("committed", phase=phase, errors=sorted(errors), member=self.id)
+            self.journal.write_event("committed", phase=phase, errors=sorted(errors), member=self.id)
 
     def leave(self) -> None:
         """Leave the group."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.engine.driver.failures import JobError, judged, last_line
+from rebalance_monitor.engine.driver.failures import JobError, classify_failure, last_line
 from rebalance_monitor.engine.health.notices import ERROR
 from rebalance_monitor.streaming.spark.heap import EXECUTOR_OOM, MORE_HEAP, NO_HEAP, OUT_OF_MEMORY
 
@@ -26,7 +26,7 @@ class HeavyRecordError(HeapError):
     """One record is more than the heap holds, at every start again: skip it, or give more heap."""
 
 
-def judged_by_heap(
+def classify_with_heap(
     error: Exception, failures: int, where: Iterable[str], batch: Callable[[], str]
 ) -> dict[str, str]:
     """Return what is to be logged of the failure, as `failures.judged` does, which judges all others.
@@ -37,7 +37,7 @@ def judged_by_heap(
     text = str(error)
     why = _heap(text)
     if not why:
-        return judged(error, failures, where)
+        return classify_failure(error, failures, where)
     why = f"{why} {batch()}".strip()
     if failures >= HEAP_FAILURES:
         raise HeapError(f"The same batch failed {failures} times in a row. {why}", MORE_HEAP)

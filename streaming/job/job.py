@@ -19,7 +19,7 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.batch.progress import End
 from rebalance_monitor.engine.driver import job
 from rebalance_monitor.engine.driver.failures import scratch
-from rebalance_monitor.streaming.job.heap_failures import HeapError, heap_error, judged_by_heap
+from rebalance_monitor.streaming.job.heap_failures import HeapError, classify_with_heap, heap_error
 from rebalance_monitor.streaming.query.query import (
     NotStartedError,
     Shape,
@@ -63,7 +63,7 @@ log = structlog.get_logger()
 def run_job(
     settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
 ) -> int:
-    """Run the job on Spark until `stop` is set; return the number of findings told. Blocks.
+    """Run the job on Spark until `stop` is set; return the number of findings published. Blocks.
 
     Raises as `engine.driver.job.run_job` does, and JobError.
     """
@@ -147,11 +147,11 @@ class SparkEngine:
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=str(started.id))
         return watch(started, self.stop, lambda report: on_progress(progress_of(report, topic)), on_turn)
 
-    def judged(self, error: Exception, failures: int) -> dict[str, str]:
+    def classify_failure(self, error: Exception, failures: int) -> dict[str, str]:
         """See `heap_failures.judged_by_heap`."""
         path, spark = self.settings.storage.path, self.settings.spark.properties()
         where = (path, f"{path}/tables", self.checkpoint, scratch(spark))
-        return judged_by_heap(error, failures, where, self._describe_batch)
+        return classify_with_heap(error, failures, where, self._describe_batch)
 
     def explained(self, error: Exception) -> Exception:
         """Name the record that is to blame where the heap was exhausted.

@@ -122,7 +122,7 @@ def _said(error: Exception) -> str:
 
 
 class WallClock:
-    """The system's clock, held against one that nobody sets. Both in seconds."""
+    """The system's clock, compared with the monotonic clock. Both in seconds."""
 
     def __init__(
         self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
@@ -131,7 +131,7 @@ class WallClock:
         self._lead = wall() - steady()
 
     def was_set_back(self) -> bool:
-        """Whether it was set back since the last look."""
+        """Whether it was set back since the last call."""
         before, self._lead = self._lead, self._wall() - self._steady()
         if before - self._lead < SET_BACK_S:
             return False
@@ -195,7 +195,7 @@ def stop_after_batch(query: StreamingQuery, wait_s: float = LAST_BATCH_S) -> Non
 
 @contextmanager
 def ended_by_others(stop: threading.Event) -> Iterator[None]:
-    """Take a JVM that is gone for no error once `stop` is set, else for one of this machine (JobError).
+    """Ignore an ended JVM once `stop` is set; before, it is an error of this machine (JobError).
 
     Whoever stops the job may have signalled Spark's JVM too: a service manager signals the whole group. The
     batch it was at runs again at the next start.

@@ -14,7 +14,7 @@ def progress_of(report: Mapping[str, Any], topic: str) -> Progress:
 
 
 def source_ends(progress: Mapping[str, Any], topic: str) -> dict[int, int] | None:
-    """Return partition -> next offset to read, as one progress report tells; None without a Kafka source."""
+    """Return partition -> next offset to read, by one progress report; None without a Kafka source."""
     for source in progress["sources"]:
         if not str(source["description"]).startswith("Kafka"):
             continue
@@ -45,7 +45,7 @@ def store_memory_of(progress: Mapping[str, Any]) -> int:
 
 
 def _offsets(told: object) -> dict[tuple[str, str], int]:
-    """Return (topic, partition) -> offset; other sources than Kafka's tell something else, or nothing."""
+    """Return (topic, partition) -> offset; empty for other sources than Kafka's."""
     topics = told if isinstance(told, dict) else {}
     return {
         (topic, partition): int(offset)

@@ -97,7 +97,7 @@ class Handover:
 
 
 def unpacked(handed: Iterable[tuple[int, int, bytes]], lanes: Lanes) -> list[OutRow]:
-    """Return the rows of a whole batch, those of each lane in order. Raises IncompleteBatchError.
+    """Return the rows of a whole batch, each lane in order. Raises IncompleteBatchError.
 
     `handed`: the rows of HANDOVER_DDL as `collect` gave them, in any order of lanes.
     """

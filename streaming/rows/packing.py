@@ -69,7 +69,7 @@ class Unpacked:
         return set(self._parts)
 
     def rows(self, place: tuple[int, int]) -> Iterator[Row]:
-        """Yield the rows of one coordinator, those of each pack in order."""
+        """Yield the rows of one coordinator, each pack in order."""
         return chain.from_iterable(map(made_rows, self._parts.get(place, ())))
 
     def _add(self, rows: pa.RecordBatch) -> None:

@@ -56,7 +56,7 @@ class TopicSource(DataSource):  # type: ignore[misc]  # pyspark's types are not 
         return NAME
 
     def schema(self) -> str:
-        """Return the columns, those of the Kafka source that the job reads."""
+        """Return the columns of the Kafka source that the job reads."""
         return COLUMNS_DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's own

@@ -49,7 +49,7 @@ def leave_archives() -> None:
 
 
 def prepare() -> None:
-    """Import what the tasks need, and keep it out of each look for cyclic garbage."""
+    """Import what the tasks need, and freeze it for the garbage collector."""
     for name in NEEDED:
         import_module(name)
     gc.set_threshold(COLLECT_AFTER)

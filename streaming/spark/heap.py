@@ -53,7 +53,7 @@ def heap_peak(session: SparkSession) -> float:
 def batch_sentence(spans: Mapping[int, tuple[int, int]], peak: float | None) -> str:
     """Say what a batch read (partition -> first offset, offset to stop before) and how full the heap was.
 
-    `peak`: None where nobody can be asked any more.
+    `peak`: None where the JVM no longer answers.
     """
     read = [f"{p} from {max(first, 0):,} to {end - 1:,}" for p, (first, end) in sorted(spans.items())]
     more = f" and {len(read) - SHOWN} more" if len(read) > SHOWN else ""

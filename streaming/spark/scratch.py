@@ -27,7 +27,7 @@ def import_from_the_path_alone() -> None:
 
 @cache
 def scratch_folder() -> Path:
-    """Return this process's folder for Spark's scratch files: mode 0700, gone when the process ends."""
+    """Return this process's folder for Spark's scratch files: mode 0700, deleted when the process ends."""
     folder = tempfile.mkdtemp(prefix="rebalance-monitor-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)

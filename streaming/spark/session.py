@@ -136,7 +136,7 @@ def require_driver(overrides: Mapping[str, str], environment: Mapping[str, str])
 
 @contextmanager
 def stopped_at_the_end(session: SparkSession) -> Iterator[None]:
-    """Stop the session when the context ends. An error inside is raised even where Spark is gone."""
+    """Stop the session when the context ends. An error inside is raised even after Spark has ended."""
     from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
 
     try:

@@ -80,7 +80,7 @@ class DeltaTable:
         if self._unsure:
             self._written = read_log(self._folder).transactions if is_delta(self._folder) else {}
         known = self._written.get(key.query_id, -1) >= key.batch_id
-        findings = self._untold(telling.findings) if known else telling.findings
+        findings = self._unwritten(telling.findings) if known else telling.findings
         self._unsure = True
         if findings:
             with _as_os_error("the findings table could not be written"):
@@ -91,7 +91,7 @@ class DeltaTable:
         """Take the batch as final: the next one is new."""
         self._unsure = False
 
-    def _untold(self, findings: Sequence[Finding]) -> list[Finding]:
+    def _unwritten(self, findings: Sequence[Finding]) -> list[Finding]:
         told: set[str] = set()
         for day in {date_of(finding.at) for finding in findings}:
             for path in files(self._folder, f"date={day}"):

@@ -78,15 +78,15 @@ def test_positions_never_go_back(batches: list[dict[int, int]]) -> None:
     snapshot = Snapshot()
     for number, positions in enumerate(batches):
         snapshot = snapshot.after("q", number, now=0, positions=positions)
-        assert all(snapshot.told(shard, offset) for shard, offset in positions.items())
+        assert all(snapshot.is_published(shard, offset) for shard, offset in positions.items())
     furthest = {shard: max(b.get(shard, -1) for b in batches) for b in batches for shard in b}
     assert snapshot.positions == furthest
 
 
 def test_a_recreated_topic_has_been_told_nothing_about() -> None:
     snapshot = Snapshot().on_topic("one", "c").after("q", 0, now=0, positions={3: 100})
-    assert snapshot.on_topic("one", "c").told(3, 100)
-    assert not snapshot.on_topic("two", "c").told(3, 0)
+    assert snapshot.on_topic("one", "c").is_published(3, 100)
+    assert not snapshot.on_topic("two", "c").is_published(3, 0)
 
 
 def test_a_failed_replacement_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

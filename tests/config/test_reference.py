@@ -70,4 +70,6 @@ def test_overrides_have_the_names_of_the_coordinator() -> None:
         (GroupRule, coordinator.GroupOverride),
         (SeverityOverride, coordinator.SeverityOverride),
     ):
-        assert set(ours.model_fields) - {"team"} == {field.name.removesuffix("_ms") for field in fields(theirs)}
+        assert set(ours.model_fields) - {"team"} == {
+            field.name.removesuffix("_ms") for field in fields(theirs)
+        }

@@ -26,7 +26,7 @@ from rebalance_monitor.engine.settings import (
     key_of,
     origins,
     origins_line,
-    told_again,
+    refreshed_settings,
 )
 
 
@@ -117,12 +117,12 @@ def test_the_brokers_value_is_only_assumed_for_a_group_whose_own_was_not_read(
 
 def test_that_groups_own_timeouts_are_read_now_is_taken_and_brokers_that_are_away_change_nothing() -> None:
     denied = detection_settings(Detection(), Brokers(session=50_000, own={"g": None, "h": 9_000}))
-    assert told_again(denied, Detection(), Brokers(session=50_000, own=None)) == denied
-    granted = told_again(denied, Detection(), Brokers(session=50_000, own={"h": 9_000}))
+    assert refreshed_settings(denied, Detection(), Brokers(session=50_000, own=None)) == denied
+    granted = refreshed_settings(denied, Detection(), Brokers(session=50_000, own={"h": 9_000}))
     assert granted.session_timeout("g", "consumer") == (50_000, False)
     assert GROUPS_OWN not in assumed(granted)
-    assert told_again(granted, Detection(), Brokers(session=50_000, own=None)) == granted
-    assert told_again(granted, Detection(), Brokers(session=50_000, own={"g": None})) == denied
+    assert refreshed_settings(granted, Detection(), Brokers(session=50_000, own=None)) == granted
+    assert refreshed_settings(granted, Detection(), Brokers(session=50_000, own={"g": None})) == denied
 
 
 def test_without_brokers_only_values_that_are_not_configured_are_assumed() -> None:
@@ -132,23 +132,23 @@ def test_without_brokers_only_values_that_are_not_configured_are_assumed() -> No
 def test_what_the_brokers_say_anew_is_taken_and_what_they_do_not_say_stays() -> None:
     section = Detection(offsets_retention=Duration("7ms"))
     settings = detection_settings(section, Brokers(session=30_000, own={"g": 9_000}))
-    again = told_again(settings, section, Brokers(session=40_000))
+    again = refreshed_settings(settings, section, Brokers(session=40_000))
     assert again == replace(settings, session_timeout_848_ms=40_000)
     assert again.offsets_retention_ms == 7
-    assert told_again(again, section, Brokers(retention=None, largest=None)) == again
-    other = told_again(again, section, Brokers(session=40_000, own={"h": 8_000}))
+    assert refreshed_settings(again, section, Brokers(retention=None, largest=None)) == again
+    other = refreshed_settings(again, section, Brokers(session=40_000, own={"h": 8_000}))
     assert other.session_timeouts == (("g", 9_000), ("h", 8_000))
-    assert told_again(other, section, Brokers(session=40_000, own={"g": 9_000})) == other
+    assert refreshed_settings(other, section, Brokers(session=40_000, own={"g": 9_000})) == other
 
 
 def test_groups_that_come_and_go_with_a_timeout_of_their_own_are_not_kept_for_ever() -> None:
     section = Detection()
     names = [f"ci-{number}" for number in range(2 * GONE_KEPT + 1)]
     some = detection_settings(section, Brokers(own=dict.fromkeys(names[:GONE_KEPT], 9_000)))
-    kept = told_again(some, section, Brokers(own={names[-1]: 9_000}))
+    kept = refreshed_settings(some, section, Brokers(own={names[-1]: 9_000}))
     assert len(kept.session_timeouts) == GONE_KEPT + 1
-    assert told_again(kept, section, Brokers()).session_timeouts == kept.session_timeouts
-    more = told_again(kept, section, Brokers(own={"now": 9_000}))
+    assert refreshed_settings(kept, section, Brokers()).session_timeouts == kept.session_timeouts
+    more = refreshed_settings(kept, section, Brokers(own={"now": 9_000}))
     assert more.session_timeouts == (("now", 9_000),)
 
 

@@ -1,4 +1,4 @@
-"""`rebalance-monitor alerts test|preview|routes|silence`: who is told of what, tried out and held back."""
+"""`rebalance-monitor alerts test|preview|routes|silence`: routes tried out, alerts silenced."""
 
 import getpass
 import time

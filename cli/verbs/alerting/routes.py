@@ -1,4 +1,4 @@
-"""`alerts routes GROUP…`: which receivers hear of which alerts of a group, and by which route."""
+"""`alerts routes GROUP…`: the receivers of the alerts of a group, and their routes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +96,7 @@ def _rows(
                 "grouped by": ", ".join(route.group_by),
                 "waits": f"{written(route.group_wait)}, then {written(route.group_interval)}",
                 "repeats": written(route.repeat_interval),
-                "now": _held(plan, route, labels),
+                "now": _fate(plan, route, labels),
             },
         )
 
@@ -144,7 +144,7 @@ def _why(root: "Route", route: "Route") -> str:
     return " → ".join(said)
 
 
-def _held(plan: "Plan", route: "Route", labels: "Labels") -> str:
+def _fate(plan: "Plan", route: "Route", labels: "Labels") -> str:
     import time
 
     from rebalance_monitor.alerts.routing.intervals import any_holds

@@ -88,7 +88,7 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
         # Without metadata the number of partitions is a guess: the group is looked for everywhere.
         for partition in [shard] if known.partitions > 0 else sorted(streams):
             _read(dossier, streams.get(partition, ()))
-    if any(capture.sighting_lines()):
+    if any(capture.sample_lines()):
         # Samples say more of a departure, and of a join phase, than the group's own partition does.
         dossier.replace(replay_capture(path, detection))
     place = Place(shard, shards, leader_epoch=known.leader_epochs.get(shard, -1))

@@ -1,4 +1,4 @@
-"""`rebalance-monitor groups`: the groups as they are now, those in trouble first."""
+"""`rebalance-monitor groups`: the groups as they are now, groups in trouble first."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,7 +65,7 @@ def command(
     limit: int,
     output: Form,
 ) -> int:
-    """List the groups, or those with SEARCH in their name, topics, clients or hosts."""
+    """List the groups, or the groups with SEARCH in their name, topics, clients or hosts."""
     from rebalance_monitor.dashboard.web.http.answers import Unanswered, all_groups
 
     with answers_of(config, assignments, url, tables, capture) as answers:
@@ -115,7 +115,7 @@ def counted(rows: "Sequence[Mapping[str, Any]]") -> str:
 
 
 def unknown(value: object) -> object:
-    """Return a value, or a question mark where nobody knows it: it is not zero."""
+    """Return a value, or a question mark where it is unknown: it is not zero."""
     return "?" if value is None else value
 
 

@@ -89,7 +89,7 @@ def _replay(
     findings = map(identities_for(settings).finding, findings)
     if pattern != "*":
         findings = (finding for finding in findings if is_about(finding, pattern))
-    written = write_told(findings, settings, output) if alerts else write_findings(findings, output)
+    written = write_notifications(findings, settings, output) if alerts else write_findings(findings, output)
     progress.end()
     took = time.monotonic() - began
     what = "notifications" if alerts else "findings"
@@ -97,7 +97,7 @@ def _replay(
     click.echo(told + ("" if capture.sightings else ", without probe samples"), err=True)
 
 
-def write_told(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:
+def write_notifications(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:
     """Write the notifications that the findings would have led to; return their number."""
     from rebalance_monitor.alerts.dispatch.rehearsal import rehearse
     from rebalance_monitor.alerts.messages.text import moment

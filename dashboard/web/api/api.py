@@ -141,7 +141,7 @@ class Api:
         known, identity = self.snapshot.known, values["id"]
         found = known.incidents.get(identity)
         now = known.health.now
-        told = self._around(known, found) if found else self._looked_up(identity)
+        told = self._around(known, found) if found else self._find_past(identity)
         if found is None:
             if not told:
                 raise NotFound("there is no incident of that id in the retained history")
@@ -186,7 +186,7 @@ class Api:
         wanted = Wanted(group=group, since=opened - LOOKBACK_MS // 24, until=until, limit=AROUND)
         return self._past.find(wanted)[::-1]
 
-    def _looked_up(self, identity: str) -> list[Finding]:
+    def _find_past(self, identity: str) -> list[Finding]:
         """Find an incident that the memory no longer holds."""
         own = self._past.find(Wanted(incident=identity, limit=AROUND))[::-1]
         if not own:

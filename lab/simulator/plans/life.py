@@ -155,7 +155,7 @@ class Life:
         _FAULTS[self.rng.choices(names, [_SHARES[name] for name in names])[0]](self)
 
     def kill(self) -> None:
-        """Kill a process; nobody takes its place for now."""
+        """Kill a process; it is not replaced for now."""
         client = self._victim()
         self._step(Act.KILL, client)
         plan = self._gone(client)
@@ -267,7 +267,7 @@ class Life:
             self._start(plan, instance=plan.instance)
 
     def leak(self) -> None:
-        """Replace a client within its process: nobody polls the old one any more, and nobody closes it."""
+        """Replace a client within its process: the old one is neither polled nor closed."""
         client = self._victim()
         plan = self._gone(client)
         self._step(Act.STALL, client)

@@ -181,9 +181,9 @@ class Client:
         """Learn with the next heartbeat that a rebalance has begun."""
         if self.beating and self.beats is not None:
             at = self.beats.first_after(self.line.now)
-            self.line.at(at + self.group.latency(), self._on_told, phase)
+            self.line.at(at + self.group.latency(), self._on_rebalance_notice, phase)
 
-    def _on_told(self, phase: Phase) -> None:
+    def _on_rebalance_notice(self, phase: Phase) -> None:
         if phase is not self.group.phase or not self.beating or self.group.down_until > self.line.now:
             return
         self._told = phase
@@ -222,7 +222,7 @@ class Client:
         """End without a word."""
         self._fall_silent("kill")
         self.alive = False
-        self._watched()
+        self._watch_group()
 
     def close(self) -> None:
         """Close by the family's habits: static members and Streams say no goodbye."""
@@ -238,7 +238,7 @@ class Client:
             wait = self._rng.lognormvariate(log(self.family.close_lag[0]), self.family.close_lag[1])
             self.line.at(self.line.now + wait, self.group.on_leave, self.member, Removed.LEFT, "close")
         else:
-            self._watched()
+            self._watch_group()
 
     def cut(self, lasts: float, fault: str) -> None:
         """Lose the network (or be frozen) for `lasts` ms."""
@@ -246,7 +246,7 @@ class Client:
             return
         self._fall_silent(fault)
         self.connected = False
-        self._watched()
+        self._watch_group()
         self.line.at(self.line.now + lasts, self._heal)
 
     def _heal(self) -> None:
@@ -266,7 +266,7 @@ class Client:
         if self.waiting:
             self.line.at(soon, self._rejoin_loaded)
         elif self.group.phase is not None and not member.joined:
-            self.line.at(soon, self._on_told, self.group.phase)
+            self.line.at(soon, self._on_rebalance_notice, self.group.phase)
 
     def stall(self, lasts: float) -> None:
         """Let the application process for `lasts` ms, from its next poll on."""
@@ -287,7 +287,7 @@ class Client:
         if self.family.beats_in_poll:
             self._silence()
             self.stopped = True
-            self._watched()
+            self._watch_group()
         elif self.family.enforces_poll:
             self.line.at(max(now, self.last_poll + self.plan.poll), self._overdue, self._stall)
 
@@ -309,7 +309,7 @@ class Client:
         if not speaks or self.family.leaves_after_stall:
             self._silence()
             self.stopped = True
-            self._watched()
+            self._watch_group()
             return
         if self.plan.instance is not None:
             # -2: it stays a member for the rest of its session, without heartbeats.
@@ -376,7 +376,7 @@ class Client:
         if member is not None and self.beats is not None and self.beating:
             member.armed = max(member.armed, self.beats.last_before(self.line.now))
 
-    def _watched(self) -> None:
+    def _watch_group(self) -> None:
         member = self.group.members.get(self.member)
         if member is not None:
             self.group.watch(member)

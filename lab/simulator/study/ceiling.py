@@ -105,7 +105,7 @@ def examples(made: Simulation) -> Iterator[tuple[list[float], Removed]]:
             continue
         found = decode_record(*rows.record(row))
         if isinstance(found, Decoded) and isinstance(found.value, GroupMetadataValue):
-            before, now = groups.get(row.group), _seen(found.value, row.record_ts)
+            before, now = groups.get(row.group), _as_seen_in_records(found.value, row.record_ts)
             groups[row.group] = now
             for name, shown in _departures(before, now, found.value) if before else ():
                 if (row.group, name) in causes:
@@ -120,7 +120,7 @@ def _commit(groups: dict[str, _Seen], row: Row) -> None:
             member.last, member.commits = row.commit_ts, member.commits + 1
 
 
-def _seen(value: GroupMetadataValue, stored: int) -> _Seen:
+def _as_seen_in_records(value: GroupMetadataValue, stored: int) -> _Seen:
     owner: dict[tuple[str, int], str] = {}
     for member in value.members:
         given = decode_assignment(member.assignment)

@@ -50,7 +50,7 @@ def test_a_receiver_that_never_answers_is_an_alert_to_the_others_until_it_does()
     play = Play(ONLY_SLACK)
     play.happens(storm())
     play.now += 15 * SECOND
-    play.dispatch.look(play.now)
+    play.dispatch.advance(play.now)
     (hanging,) = play.dispatch.ready(play.now)
     assert play.run(4 * MINUTE) == []
     assert play.run(3 * MINUTE) == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]

@@ -122,7 +122,7 @@ class Story:
             else:
                 self.dispatch.failed(outgoing, SinkError("no"), self.now)
         self.under_way = []
-        self.dispatch.look(self.now)
+        self.dispatch.advance(self.now)
         found = self.dispatch.ready(self.now)
         self.file.save(self.memory)
         for outgoing in found:
@@ -138,7 +138,7 @@ class Story:
 
     def crash(self, *, in_between: bool) -> None:
         if in_between:
-            self.dispatch.look(self.now)
+            self.dispatch.advance(self.now)
         self.begin()
 
 

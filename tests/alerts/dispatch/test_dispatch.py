@@ -96,11 +96,11 @@ def test_a_way_out_gets_one_notification_at_a_time_and_a_hanging_one_holds_up_no
     play = Play(BASE)
     play.happens(storm(), finding(Kind.SESSION_TIMEOUT, group="calm"))
     play.now += 15 * SECOND
-    play.dispatch.look(play.now)
+    play.dispatch.advance(play.now)
     assert {one.way[0] for one in play.dispatch.ready(play.now)} == {"sre/slack", "pager/pagerduty"}
     play.happens(storm(group="more"), finding(Kind.SESSION_TIMEOUT, group="calmer"))
     play.now += 15 * SECOND
-    play.dispatch.look(play.now)
+    play.dispatch.advance(play.now)
     assert play.dispatch.ready(play.now) == []
 
 

@@ -67,7 +67,7 @@ def test_what_an_alertmanager_keeps_of_each_thread_stays_with_it() -> None:
     play.happens(storm(), storm(group="other"))
     play.run(20 * SECOND)
     play.now += 2 * MINUTE
-    play.dispatch.look(play.now)
+    play.dispatch.advance(play.now)
     (outgoing,) = play.dispatch.ready(play.now)
     names = [alert.fingerprint for alert in outgoing.notification.alerts]
     play.dispatch.arrived(outgoing, dict.fromkeys(names, "labels"), play.now)

@@ -170,8 +170,8 @@ def test_the_plan_knows_which_ways_may_close_what_ended_unseen() -> None:
 def test_the_first_rule_that_names_a_team_says_whose_group_it_is() -> None:
     rules = [{"pattern": "pay-*", "slow_sync": "9s"}, {"pattern": "pay-*", "team": "payments"}]
     rules += [{"pattern": "pay-*", "team": "others"}, {"pattern": "*", "team": "rest"}]
-    groups = Detection.model_validate({"groups": rules}).groups
-    assert policy_of(section(), groups).teams == {"pay-*": "payments", "*": "rest"}
+    teams = Detection.model_validate({"groups": rules}).teams
+    assert policy_of(section(), teams).teams == {"pay-*": "payments", "*": "rest"}
 
 
 def test_paths_of_routes_outlive_a_reordering() -> None:

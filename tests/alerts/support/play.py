@@ -68,7 +68,7 @@ class Play:
         fresh = []
         for now in range(self.now, self.now + ms + 1, step):
             self.now = now
-            self.dispatch.look(now)
+            self.dispatch.advance(now)
             while outgoing := self.dispatch.ready(now):
                 fresh += [one for one in outgoing if self._answer(one)]
         self.told += [(self.now, one) for one in fresh]

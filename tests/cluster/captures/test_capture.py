@@ -110,7 +110,7 @@ def test_metadata_sightings_and_ends_come_back(tmp_path: Path) -> None:
     write_capture(tmp_path / "c", [], metadata, lines, map(ends.to_json, samples))
     found = read_capture(tmp_path / "c")
     assert found.metadata == metadata
-    assert list(found.sighting_lines()) == lines
+    assert list(found.sample_lines()) == lines
     assert [ends.from_json(line) for line in found.ends_lines()] == samples
 
 
@@ -135,7 +135,7 @@ def test_a_bare_file_with_other_widths_and_without_topic_is_taken(tmp_path: Path
     found = read_capture(tmp_path / "x.parquet")
     (row,) = plain(list(found.batches()))
     assert found.metadata == Metadata()
-    assert [*found.sighting_lines(), *found.ends_lines()] == []
+    assert [*found.sample_lines(), *found.ends_lines()] == []
     assert (row["partition"], row["offset"], row["topic"]) == (3, 8, "__consumer_offsets")
     assert row["timestamp"].timestamp() == 1.5  # type: ignore[attr-defined]
 
@@ -183,7 +183,7 @@ def test_metadata_of_a_later_version_may_have_more_keys() -> None:
 def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> None:
     write_capture(tmp_path / "c", [], Metadata(), ['{"at":1}', line])
     with pytest.raises(CaptureError, match="line 2"):
-        list(read_capture(tmp_path / "c").sighting_lines())
+        list(read_capture(tmp_path / "c").sample_lines())
 
 
 @pytest.mark.parametrize("line", [b'{"at":"3"}', b"\xff\xfe", b'{"at":3,"partial":"\xff"}'])

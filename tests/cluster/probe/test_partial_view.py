@@ -23,7 +23,7 @@ from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.captured import SIGHTINGS
 from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
-from rebalance_monitor.cluster.probe.probe import look
+from rebalance_monitor.cluster.probe.probe import take_sample
 from rebalance_monitor.config.load import load
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.probe.sample import to_json
@@ -90,7 +90,7 @@ def settings_of(broker: SecuredBroker) -> Settings:
 
 def glance(admin: ClusterAdmin, at: int = 0, *, listing: bool = False) -> ProbeSample:
     with ThreadPoolExecutor(2) as pool:
-        return look(admin, pool, at, 30.0, listing=listing)
+        return take_sample(admin, pool, at, 30.0, listing=listing)
 
 
 def test_a_prefix_of_groups_is_listed_and_described_and_others_are_left_out(broker: SecuredBroker) -> None:

@@ -20,7 +20,7 @@ from rebalance_monitor.cluster.clients.admin import (
 )
 from rebalance_monitor.cluster.clients.connection import sentence
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
-from rebalance_monitor.cluster.probe.probe import METADATA, REBALANCING, ProbeThread, look
+from rebalance_monitor.cluster.probe.probe import METADATA, REBALANCING, ProbeThread, take_sample
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.probe.sample import RebalancingGroup
 
@@ -59,7 +59,7 @@ class Cluster:
 def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> None:
     cluster = Cluster()
     with ThreadPoolExecutor(4) as pool:
-        sighting = look(cluster, pool, 17, timeout_s=2.0)
+        sighting = take_sample(cluster, pool, 17, timeout_s=2.0)
         cluster.release.set()
     assert sighting.at == 17
     assert sighting.brokers == ((1, True), (2, False), (3, False))
@@ -83,7 +83,7 @@ def test_groups_that_cannot_be_described_are_seen_to_rebalance_all_the_same() ->
             raise ValueError(f"cannot read what broker {broker} says of {groups}")
 
     with ThreadPoolExecutor(4) as pool:
-        sighting = look(Undescribed(), pool, 17)
+        sighting = take_sample(Undescribed(), pool, 17)
     assert sighting.brokers == ((1, True), (2, True), (3, True))
     assert sighting.failures[2] == "ValueError: cannot read what broker 2 says of ['old']"
     assert len(sighting.groups) == 6
@@ -97,7 +97,7 @@ def test_a_broker_that_knows_no_filter_of_states_is_said_to_be_too_old() -> None
             raise sentence(IncompatibleBrokerVersion("no ListGroups v4"), f"broker {broker}")
 
     with ThreadPoolExecutor(4) as pool:
-        sighting = look(Old(), pool, 1)
+        sighting = take_sample(Old(), pool, 1)
     assert sighting.brokers == ((1, False), (2, False), (3, False))
     assert sighting.failures[1].startswith("The brokers at broker 1 are too old")
     assert "Kafka 2.6" in sighting.failures[1]
@@ -109,7 +109,7 @@ def test_a_bug_in_the_client_does_not_end_the_looking() -> None:
             raise KeyError("brokers")
 
     with ThreadPoolExecutor(1) as pool:
-        sighting = look(Broken(), pool, 1)
+        sighting = take_sample(Broken(), pool, 1)
     assert sighting.failures == {METADATA: "KeyError: 'brokers'"}
     assert sighting.brokers == ((METADATA, False),)
 

@@ -60,7 +60,7 @@ def test_what_one_member_commits_together_tells_the_names_apart() -> None:
         "orders",
         "payments",
     ]
-    assert not topic_names.unsettled(state)
+    assert not topic_names.is_ambiguous(state)
 
 
 def test_names_of_topics_that_are_assigned_alike_need_not_be_told_apart() -> None:

@@ -88,7 +88,7 @@ def test_members_that_commit_only_progress_say_nothing_by_stopping() -> None:
 def test_the_probe_that_sees_the_group_knows_better() -> None:
     suspected = barrier(held())
     live = Live(DetectionSettings(), "c1")
-    live.on_sightings([ProbeSample(suspected[0].at - 500, (), (), ((1, True),))])
+    live.on_samples([ProbeSample(suspected[0].at - 500, (), (), ((1, True),))])
     assert live.refine(suspected[:1]) == []
     assert Live(DetectionSettings(), "c1").refine(suspected) == suspected
 
@@ -96,7 +96,7 @@ def test_the_probe_that_sees_the_group_knows_better() -> None:
 def test_a_probe_that_gets_no_answer_does_not_overrule_what_commits_suggest() -> None:
     suspected = barrier(held())
     live = Live(DetectionSettings(), "c1")
-    live.on_sightings([ProbeSample(suspected[0].at - 500, (), (), ((1, True), (2, False)))])
+    live.on_samples([ProbeSample(suspected[0].at - 500, (), (), ((1, True), (2, False)))])
     assert live.refine(suspected[:1]) == suspected[:1]
 
 

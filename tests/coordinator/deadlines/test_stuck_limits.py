@@ -19,7 +19,7 @@ def told(session: int, rebalance: int, lasts: int, settings: DetectionSettings =
         for one in SUMMARY["member_list"]  # type: ignore[attr-defined]
     ]
     looks = [look(at, seen=at < 9_000 + lasts) for at in range(9_000, 11_000 + lasts, 1_000)]
-    found = Live(settings, "c1").on_sightings(looks, {"g": {**SUMMARY, "member_list": members}})
+    found = Live(settings, "c1").on_samples(looks, {"g": {**SUMMARY, "member_list": members}})
     return [one.severity for one in found if one.kind is Kind.REBALANCE_STUCK and one.phase != "resolved"]
 
 

@@ -56,7 +56,7 @@ def told(
         brokers = ((-1, False),) if away and nobody else ((1, not away), (2, True))
         looks = [ProbeSample(T0 + now, (), ((7, 1, 1),), brokers)]
         read = [one.finding for one in out if isinstance(one, FindingOut)]
-        found += live.on_sightings(looks, {}, read, {7: shard.state.now}) + live.refine(read)
+        found += live.on_samples(looks, {}, read, {7: shard.state.now}) + live.refine(read)
         live = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
     return found
 
@@ -98,7 +98,7 @@ def test_the_next_absence_of_a_broker_ends_what_is_open_of_the_one_before() -> N
 def test_a_broker_that_misses_one_look_explains_nothing() -> None:
     live = Live(SETTINGS, "c1")
     looks = [ProbeSample(T0 + at, (), ((7, 1, 1),), ((1, at != 5_000),)) for at in range(0, 60_000, 1_000)]
-    assert live.on_sightings(looks) == []
+    assert live.on_samples(looks) == []
 
 
 def test_an_absence_too_short_for_any_session_explains_no_expiry() -> None:

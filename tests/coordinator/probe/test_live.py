@@ -12,7 +12,7 @@ from tests.coordinator.support.timeline import T0, Client, Topic, findings
 
 def test_a_rebalance_is_opened_when_seen_and_resolved_with_its_duration() -> None:
     live = Live(SETTINGS, "c1")
-    found = live.on_sightings([look(at, seen=1_000 <= at < 5_000) for at in range(0, 8_000, 1_000)])
+    found = live.on_samples([look(at, seen=1_000 <= at < 5_000) for at in range(0, 8_000, 1_000)])
     assert kinds(found) == [
         (Kind.REBALANCE_IN_PROGRESS, "opened"),
         (Kind.REBALANCE_IN_PROGRESS, "resolved"),
@@ -23,13 +23,13 @@ def test_a_rebalance_is_opened_when_seen_and_resolved_with_its_duration() -> Non
 
 def test_a_broker_that_does_not_answer_resolves_nothing() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(0, seen=True)])
-    assert live.on_sightings([look(1_000, seen=False, answered=False)]) == []
+    live.on_samples([look(0, seen=True)])
+    assert live.on_samples([look(1_000, seen=False, answered=False)]) == []
 
 
 def test_one_unbroken_barrier_is_stuck_and_no_storm() -> None:
     live = Live(SETTINGS, "c1")
-    found = live.on_sightings([look(at, seen=at < 200_000) for at in range(0, 202_000, 1_000)])
+    found = live.on_samples([look(at, seen=at < 200_000) for at in range(0, 202_000, 1_000)])
     assert (Kind.REBALANCE_STUCK, "opened") in kinds(found)
     assert (Kind.REBALANCE_STUCK, "resolved") in kinds(found)
     assert Kind.STORM not in {finding.kind for finding in found}
@@ -37,16 +37,16 @@ def test_one_unbroken_barrier_is_stuck_and_no_storm() -> None:
 
 def test_the_memory_and_a_sighting_survive_as_json() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(0, seen=True)])
+    live.on_samples([look(0, seen=True)])
     again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
-    assert again.on_sightings([look(1_000, seen=False)]) == live.on_sightings([look(1_000, seen=False)])
+    assert again.on_samples([look(1_000, seen=False)]) == live.on_samples([look(1_000, seen=False)])
     assert from_json(to_json(look(0, seen=True))) == look(0, seen=True)
 
 
 def test_a_stuck_rebalance_names_the_members_that_all_others_wait_for() -> None:
     live = Live(SETTINGS, "c1")
     looks = [replace(look(at, seen=True), members=LISTED) for at in range(9_000, 72_000, 1_000)]
-    stuck = [f for f in live.on_sightings(looks, {"g": SUMMARY}) if f.kind is Kind.REBALANCE_STUCK]
+    stuck = [f for f in live.on_samples(looks, {"g": SUMMARY}) if f.kind is Kind.REBALANCE_STUCK]
     assert [member.member_id for member in stuck[0].members] == ["slow"]
     assert stuck[0].details["waits_for"] == "consumer-slow"
     assert stuck[0].generation == 7
@@ -55,7 +55,7 @@ def test_a_stuck_rebalance_names_the_members_that_all_others_wait_for() -> None:
 def test_where_all_members_are_alike_nobody_is_named() -> None:
     live = Live(SETTINGS, "c1")
     alike = [one for one in SUMMARY["member_list"] if one["member_id"] in {"fast", "quick"}]  # type: ignore[index]
-    found = live.on_sightings(
+    found = live.on_samples(
         [look(at, seen=True) for at in range(9_000, 72_000, 1_000)], {"g": {**SUMMARY, "member_list": alike}}
     )
     assert [f.members for f in found if f.kind is Kind.REBALANCE_STUCK] == [()]
@@ -68,36 +68,36 @@ def probed(at: int, *, seen: bool, answered: tuple[bool, ...] = (True, False)) -
 
 def test_another_broker_that_never_answers_keeps_no_rebalance_open() -> None:
     live = Live(SETTINGS, "c1")
-    found = live.on_sightings([probed(at, seen=at < 3_000) for at in range(0, 6_000, 1_000)])
+    found = live.on_samples([probed(at, seen=at < 3_000) for at in range(0, 6_000, 1_000)])
     assert kinds(found)[-1] == (Kind.REBALANCE_IN_PROGRESS, "resolved")
 
 
 def test_a_generation_between_two_looks_parts_two_barriers_even_if_the_coordinator_was_silent() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([probed(at, seen=True) for at in range(0, 3_000, 1_000)])
+    live.on_samples([probed(at, seen=True) for at in range(0, 3_000, 1_000)])
     topic = Topic()
     topic.generation(3_500, 1, [Client("a-1", (0,))])
     live.refine(findings(topic))
     silent = [probed(at, seen=False, answered=(False, True)) for at in range(4_000, 600_000, 1_000)]
-    assert live.on_sightings(silent) == []
+    assert live.on_samples(silent) == []
     later = [probed(at, seen=True) for at in range(600_000, 620_000, 1_000)]
-    assert Kind.REBALANCE_STUCK not in {kind for kind, _ in kinds(live.on_sightings(later))}
+    assert Kind.REBALANCE_STUCK not in {kind for kind, _ in kinds(live.on_samples(later))}
 
 
 def test_a_barrier_that_lasts_for_a_day_needs_no_more_memory_than_one_of_minutes() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(at, seen=True) for at in range(0, 600_000, 1_000)])
+    live.on_samples([look(at, seen=True) for at in range(0, 600_000, 1_000)])
     before = len(json.dumps(live.snapshot()))
-    live.on_sightings([look(at, seen=True) for at in range(600_000, 7_200_000, 1_000)])
+    live.on_samples([look(at, seen=True) for at in range(600_000, 7_200_000, 1_000)])
     assert len(json.dumps(live.snapshot())) < 1.5 * before
-    found = live.on_sightings([look(7_200_000, seen=False)])
+    found = live.on_samples([look(7_200_000, seen=False)])
     assert found[0].details == {"sightings": 7_200, "duration_ms": 7_200_000}
 
 
 def test_a_probe_whose_clock_was_ahead_goes_on_when_it_is_set_back() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(3_600_000, seen=True)])
-    found = live.on_sightings([look(at, seen=at < 90_000) for at in range(0, 100_000, 1_000)])
+    live.on_samples([look(3_600_000, seen=True)])
+    found = live.on_samples([look(at, seen=at < 90_000) for at in range(0, 100_000, 1_000)])
     assert (Kind.REBALANCE_STUCK, "opened") in kinds(found)
     assert kinds(found)[-2:] == [
         (Kind.REBALANCE_IN_PROGRESS, "resolved"),
@@ -117,7 +117,7 @@ def test_commits_are_overruled_where_the_groups_own_coordinator_answered() -> No
     for coordinator, answered in ((1, True), (2, False)):
         live = Live(SETTINGS, "c1")
         brokers = ((1, True), (2, False))
-        live.on_sightings([ProbeSample(T0 + 2_000, (), ((7, coordinator, 1),), brokers)])
+        live.on_samples([ProbeSample(T0 + 2_000, (), ((7, coordinator, 1),), brokers)])
         assert (live.refine([suspected]) == []) is answered
 
 
@@ -126,7 +126,7 @@ def test_a_second_barrier_that_is_stuck_is_an_incident_of_its_own() -> None:
     topic = Topic()
     topic.generation(100_000, 2, [Client("a-1", (0,))])
     for at in range(10_000, 302_000, 1_000):
-        stuck += live.on_sightings([look(at, seen=at < 300_000)])
+        stuck += live.on_samples([look(at, seen=at < 300_000)])
         if at == 100_000:
             live.refine(findings(topic))
     told = [found for found in stuck if found.kind is Kind.REBALANCE_STUCK]
@@ -137,8 +137,8 @@ def test_a_second_barrier_that_is_stuck_is_an_incident_of_its_own() -> None:
 
 def test_a_group_that_is_empty_by_then_is_not_said_to_be_stable() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(at, seen=True) for at in range(0, 3_000, 1_000)])
-    (ended,) = live.on_sightings([look(3_000, seen=False)], {"g": {**SUMMARY, "state": "Empty"}})
+    live.on_samples([look(at, seen=True) for at in range(0, 3_000, 1_000)])
+    (ended,) = live.on_samples([look(3_000, seen=False)], {"g": {**SUMMARY, "state": "Empty"}})
     assert (ended.phase, ended.state) == ("resolved", "Empty")
 
 
@@ -148,7 +148,7 @@ def test_of_a_group_whose_members_acknowledge_epochs_records_say_that_it_is_stuc
     known = {"g": {**SUMMARY, "state": "Reconciling"}}
     # What an old summary says, or none at all, is no sign that records are read.
     for summaries, stuck in ((known, 0), ({"g": SUMMARY}, 1), ({}, 1)):
-        found = Live(SETTINGS, "c1").on_sightings(looks, summaries)
+        found = Live(SETTINGS, "c1").on_samples(looks, summaries)
         assert [f.kind for f in found].count(Kind.REBALANCE_STUCK) == stuck
 
 
@@ -157,5 +157,5 @@ def test_a_join_phase_that_begins_again_without_a_generation_leaves_it_stuck() -
     for at in range(0, 400_000, 1_000):
         state = "CompletingRebalance" if at % 80_000 == 70_000 else "PreparingRebalance"
         seen = (RebalancingGroup("g", state, "classic", "consumer"),)
-        found += live.on_sightings([replace(look(at, seen=True), groups=seen)])
+        found += live.on_samples([replace(look(at, seen=True), groups=seen)])
     assert [one.phase for one in found if one.kind is Kind.REBALANCE_STUCK] == ["opened"]

@@ -15,7 +15,7 @@ _MOVED = Cause.COORDINATOR_MOVED
 
 def test_a_leader_epoch_that_steps_is_a_coordinator_move() -> None:
     live = Live(SETTINGS, "c1")
-    found = live.on_sightings([look(0, seen=False), look(1_000, seen=False, epoch=3)])
+    found = live.on_samples([look(0, seen=False), look(1_000, seen=False, epoch=3)])
     assert kinds(found) == [(Kind.COORDINATOR_MOVED, None)]
 
 
@@ -23,7 +23,7 @@ def test_a_partition_without_a_leader_has_not_moved_until_it_has_one_again() -> 
     live = Live(SETTINGS, "c1")
     led = [(0, 1, 1), (1_000, -1, 1), (2_000, -1, 2), (3_000, 1, 3), (4_000, 1, 3)]
     looks = [replace(look(at, seen=False), leaders=((7, broker, epoch),)) for at, broker, epoch in led]
-    (moved,) = live.on_sightings(looks)
+    (moved,) = live.on_samples(looks)
     assert (moved.at, moved.coordinator, moved.details["previous_broker"]) == (
         T0 + 3_000,
         Coordinator(1, 3),
@@ -35,16 +35,16 @@ def test_a_broker_whose_metadata_lags_moves_no_coordinator_back() -> None:
     live = Live(SETTINGS, "c1")
     led = [(0, 1, 5), (1_000, 2, 6), (2_000, 1, 5), (3_000, 2, 6)]
     looks = [replace(look(at, seen=False), leaders=((7, broker, epoch),)) for at, broker, epoch in led]
-    (moved,) = live.on_sightings(looks)
+    (moved,) = live.on_samples(looks)
     assert (moved.at, moved.coordinator) == (T0 + 1_000, Coordinator(2, 6))
 
 
 def test_a_topic_made_anew_begins_its_leader_epochs_again() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([replace(look(0, seen=False), leaders=((7, 1, 5),))])
+    live.on_samples([replace(look(0, seen=False), leaders=((7, 1, 5),))])
     live.forget_records()
-    assert live.on_sightings([replace(look(1_000, seen=False), leaders=((7, 1, 0),))]) == []
-    (moved,) = live.on_sightings([replace(look(2_000, seen=False), leaders=((7, 2, 1),))])
+    assert live.on_samples([replace(look(1_000, seen=False), leaders=((7, 1, 0),))]) == []
+    (moved,) = live.on_samples([replace(look(2_000, seen=False), leaders=((7, 2, 1),))])
     assert moved.coordinator == Coordinator(2, 1)
 
 
@@ -87,7 +87,7 @@ def test_the_reload_of_a_coordinator_is_seen_for_groups_too_that_the_brokers_hid
     live = Live(SETTINGS, "c1")
     alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
     hides = replace(look(0, seen=False), listed=frozenset({"other"}))
-    assert [one.phase for one in live.on_sightings([hides], alive)] == ["opened"]
+    assert [one.phase for one in live.on_samples([hides], alive)] == ["opened"]
     looks(live, 1_000, 50_000)
     looks(live, 50_000, 60_000, answered=False)
     looks(live, 60_000, 65_000)

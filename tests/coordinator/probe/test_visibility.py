@@ -17,7 +17,7 @@ def test_groups_that_the_brokers_do_not_list_are_told_once_and_again_when_they_d
     live = Live(SETTINGS, "c1")
     alive = {"g": SUMMARY, "h": SUMMARY, "empty": {**SUMMARY, "state": "Empty"}}
     looks = [listing(60_000, "g"), listing(360_000, "g"), listing(660_000, "g", "h")]
-    opened, resolved = live.on_sightings(looks, alive)
+    opened, resolved = live.on_samples(looks, alive)
     assert (opened.kind, opened.phase, opened.details["missing"]) == (Kind.MONITOR_DEGRADED, "opened", "h")
     assert (opened.details["seen"], opened.details["expected"]) == (1, 2)
     assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
@@ -26,7 +26,7 @@ def test_groups_that_the_brokers_do_not_list_are_told_once_and_again_when_they_d
 def test_a_listing_that_a_broker_did_not_answer_says_nothing() -> None:
     live = Live(SETTINGS, "c1")
     unanswered = replace(listing(60_000), brokers=((1, False),))
-    assert live.on_sightings([unanswered], {"g": SUMMARY}) == []
+    assert live.on_samples([unanswered], {"g": SUMMARY}) == []
 
 
 def test_sightings_with_members_and_listings_survive_as_json() -> None:
@@ -38,7 +38,7 @@ def test_a_listing_before_any_group_is_known_says_nothing_about_what_an_earlier_
     live = Live(SETTINGS, "c1")
     alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
     listing = replace(look(0, seen=False), listed=frozenset({"other"}))
-    assert [found.phase for found in live.on_sightings([listing], alive)] == ["opened"]
+    assert [found.phase for found in live.on_samples([listing], alive)] == ["opened"]
     after = Live(SETTINGS, "c1", live.snapshot())
-    assert after.on_sightings([replace(listing, at=listing.at + 1_000)], {}) == []
+    assert after.on_samples([replace(listing, at=listing.at + 1_000)], {}) == []
     assert after.snapshot()["visibility"] == live.snapshot()["visibility"]

@@ -35,7 +35,7 @@ def looks(
     live: Live, first: int, last: int, *, answered: bool = True, read: dict[int, int] | None = None
 ) -> list[Finding]:
     every = [look(at, answered=answered) for at in range(first, last, 1_000)]
-    found = live.on_sightings(every, read=ALL_READ if read is None else read)
+    found = live.on_samples(every, read=ALL_READ if read is None else read)
     return [one for one in found if one.kind is Kind.MEMBER_SILENT]
 
 
@@ -94,7 +94,7 @@ def test_nobody_is_accused_before_the_records_of_the_session_are_read() -> None:
     topic.commit(35_000, {2: 5, 3: 5})
     ended = [one for one in findings(topic.sorted()) if one.incident == withdrawn.incident][-1]
     assert ended.phase == "resolved"
-    assert again.on_sightings([look(64_000)], {}, [ended], ALL_READ) == []
+    assert again.on_samples([look(64_000)], {}, [ended], ALL_READ) == []
     assert again.refine([ended]) == []
 
 

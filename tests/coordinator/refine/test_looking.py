@@ -52,16 +52,16 @@ def test_a_listing_is_held_against_groups_that_are_alive_and_not_just_written() 
         ({"state": "Empty", "at": 0}, False),
         ({}, False),
     ):
-        assert bool(Visibility("c1").on_look(listing, {"g": summary})) is known, summary
+        assert bool(Visibility("c1").on_sample(listing, {"g": summary})) is known, summary
 
 
 def test_groups_that_are_not_listed_are_remembered_by_name_up_to_a_bound() -> None:
     visibility = Visibility("c1")
     alive = {f"g{n:05}": {"state": "Stable", "at": 0} for n in range(3 * MAX_UNSEEN)}
-    (opened,) = visibility.on_look(replace(look(0), listed=frozenset[str]()), alive)
+    (opened,) = visibility.on_sample(replace(look(0), listed=frozenset[str]()), alive)
     assert opened.details["expected"] == 3 * MAX_UNSEEN
     assert len(visibility.snapshot()["unseen"]) == MAX_UNSEEN
-    (resolved,) = visibility.on_look(replace(look(1_000), listed=frozenset(alive)), alive)
+    (resolved,) = visibility.on_sample(replace(look(1_000), listed=frozenset(alive)), alive)
     assert resolved.incident == opened.id
     assert visibility.snapshot() == Visibility("c1").snapshot()
 
@@ -69,18 +69,18 @@ def test_groups_that_are_not_listed_are_remembered_by_name_up_to_a_bound() -> No
 def test_where_more_groups_are_left_out_than_are_remembered_only_those_listed_are_seen() -> None:
     visibility = Visibility("c1")
     alive = {f"g{n:05}": {"state": "Stable", "at": 0} for n in range(3 * MAX_UNSEEN)}
-    visibility.on_look(replace(look(0), listed=frozenset({"g00007"})), alive)
+    visibility.on_sample(replace(look(0), listed=frozenset({"g00007"})), alive)
     again = Visibility("c1", json.loads(json.dumps(visibility.snapshot())))
     assert [again.sees(f"g{n:05}") for n in (7, 500, 2_500)] == [True, False, False]
 
 
 def test_a_listing_waits_for_the_groups_that_it_is_held_against() -> None:
     visibility = Visibility("c1")
-    assert visibility.on_look(replace(look(0), listed=frozenset({"other"})), {}) == []
+    assert visibility.on_sample(replace(look(0), listed=frozenset({"other"})), {}) == []
     alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
-    (opened,) = visibility.on_look(look(4_000), alive)
+    (opened,) = visibility.on_sample(look(4_000), alive)
     assert (opened.phase, opened.details["missing"], visibility.sees("g")) == ("opened", "g", False)
-    assert visibility.on_look(look(5_000), alive) == []
+    assert visibility.on_sample(look(5_000), alive) == []
 
 
 def test_how_many_groups_are_not_listed_is_told_again_when_it_changes() -> None:
@@ -90,7 +90,7 @@ def test_how_many_groups_are_not_listed_is_told_again_when_it_changes() -> None:
     told = [
         found
         for number, listed in enumerate(listings)
-        for found in visibility.on_look(replace(look(number * 1_000), listed=frozenset(listed)), alive)
+        for found in visibility.on_sample(replace(look(number * 1_000), listed=frozenset(listed)), alive)
     ]
     assert [(one.phase, one.details["seen"]) for one in told] == [
         ("opened", 3),
@@ -105,7 +105,7 @@ def test_how_many_groups_are_not_listed_is_told_again_when_it_changes() -> None:
 def test_of_a_group_that_the_brokers_do_not_list_commits_are_believed() -> None:
     live = Live(SETTINGS, "c1")
     alive = {name: {"state": "Stable", "at": T0 - 60_000} for name in ("g", "other")}
-    live.on_sightings([replace(look(0), listed=frozenset({"other"}))], alive)
+    live.on_samples([replace(look(0), listed=frozenset({"other"}))], alive)
     suspected = finding(Kind.REBALANCE_IN_PROGRESS, "opened", 0)
     assert live.refine([suspected]) != []
     assert live.refine([replace(suspected, group="other", incident="i2")]) == []
@@ -122,13 +122,13 @@ def test_looks_out_of_order_are_left_out_and_a_small_step_back_forgets_nothing()
     live = Live(SETTINGS, "c1")
     looks(live, 0, 20_000, state=PREPARING)
     before = live.snapshot()["looks"]
-    assert live.on_sightings([look(9_000), look(19_000)]) == []
+    assert live.on_samples([look(9_000), look(19_000)]) == []
     assert live.snapshot()["looks"] == before
 
 
 def test_a_clock_that_is_set_back_takes_moves_with_it() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(3_600_000), look(3_601_000, epoch=2), look(0, epoch=2)])
+    live.on_samples([look(3_600_000), look(3_601_000, epoch=2), look(0, epoch=2)])
     assert live.snapshot()["moved"] == {"7": T0}
 
 

@@ -111,12 +111,12 @@ def test_the_id_never_changes() -> None:
 def test_a_probe_that_was_never_answered_knows_of_no_outage() -> None:
     reach = Reach()
     for at in range(1_000, 10_000, 1_000):
-        reach.on_look(ProbeSample(at, (), (), brokers=((1, False),)), at - 120_000)
+        reach.on_sample(ProbeSample(at, (), (), brokers=((1, False),)), at - 120_000)
     assert reach.away == []
-    reach.on_look(ProbeSample(10_000, (), (), brokers=((1, True), (2, False))), 0)
-    reach.on_look(ProbeSample(11_000, (), (), brokers=((1, False),)), 0)
+    reach.on_sample(ProbeSample(10_000, (), (), brokers=((1, True), (2, False))), 0)
+    reach.on_sample(ProbeSample(11_000, (), (), brokers=((1, False),)), 0)
     again = Reach(reach.snapshot())
-    again.on_look(ProbeSample(12_000, (), (), brokers=((-1, False),)), 0)
+    again.on_sample(ProbeSample(12_000, (), (), brokers=((-1, False),)), 0)
     assert again.away == [11_000, 12_000]
-    again.on_look(ProbeSample(140_000, (), (), brokers=((-1, False),)), 20_000)
+    again.on_sample(ProbeSample(140_000, (), (), brokers=((-1, False),)), 20_000)
     assert again.away == []

@@ -18,7 +18,7 @@ SETTINGS = DetectionSettings(stuck_after_ms=20_000)
 GROUPS = ("a", "b")
 ALL = ((1, True), (2, True))
 PREPARING, COMPLETING = "PreparingRebalance", "CompletingRebalance"
-CALM_MS = 2 * SETTINGS.longest_sightings_window_ms + 2 * SETTINGS.storm_quiet_ms
+CALM_MS = 2 * SETTINGS.longest_probe_window_ms + 2 * SETTINGS.storm_quiet_ms
 Batch = tuple[list[ProbeSample], list[Finding]]
 
 states = st.sampled_from(["", "", PREPARING, PREPARING, COMPLETING])
@@ -88,7 +88,7 @@ def told(batches: list[Batch], *, restarts: bool = False) -> list[Finding]:
         else []
     )
     for looks, records in [*batches, (calm, [])]:
-        found += live.on_sightings(looks, {}, records)
+        found += live.on_samples(looks, {}, records)
         found += live.refine(records)
         if restarts:
             live = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))

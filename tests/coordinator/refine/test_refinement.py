@@ -22,7 +22,7 @@ def rebalances() -> list[Finding]:
 
 def test_looks_narrow_the_bounds_of_a_rebalance_and_keep_its_id() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(at, seen=at >= 55_000) for at in range(50_000, 60_000, 1_000)])
+    live.on_samples([look(at, seen=at >= 55_000) for at in range(50_000, 60_000, 1_000)])
     before = rebalances()[1]
     (after,) = live.refine([before])
     assert after.id == before.id
@@ -44,7 +44,7 @@ def test_a_barrier_that_no_look_saw_fits_between_two_of_them_whatever_the_clocks
     inside = [ENDED - lasted <= at < ENDED for at in times]
     known = data.draw(st.integers(times.index(next(at for at in times if at >= ENDED)), len(times)))
     live = Live(SETTINGS, "c1")
-    live.on_sightings(
+    live.on_samples(
         [look(at + ahead, seen=seen) for at, seen in list(zip(times, inside, strict=True))[:known]]
     )
     (after,) = live.refine([rebalances()[1]])
@@ -55,14 +55,14 @@ def test_a_barrier_that_no_look_saw_fits_between_two_of_them_whatever_the_clocks
 
 def test_looks_that_were_not_answered_tell_nothing_of_a_barrier_that_none_saw() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(at, seen=False, answered=at < 55_000) for at in range(50_000, 63_000, 1_000)])
+    live.on_samples([look(at, seen=False, answered=at < 55_000) for at in range(50_000, 63_000, 1_000)])
     (after,) = live.refine([rebalances()[1]])
     assert (after.join_ms_max or 0) >= 5_500
 
 
 def test_after_a_coordinator_move_silence_is_held_back_and_same_members_are_explained() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(56_000, seen=False), look(57_000, seen=False, epoch=3)])
+    live.on_samples([look(56_000, seen=False), look(57_000, seen=False, epoch=3)])
     (after,) = live.refine([rebalances()[1]])
     assert after.causes[0].cause == "coordinator_moved"
     topic = Topic()
@@ -77,7 +77,7 @@ def test_after_a_coordinator_move_silence_is_held_back_and_same_members_are_expl
 
 def refined(topic: Topic, *, seen_from: int, seen_until: int) -> Finding:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(at, seen=seen_from <= at < seen_until) for at in range(0, 80_000, 1_000)])
+    live.on_samples([look(at, seen=seen_from <= at < seen_until) for at in range(0, 80_000, 1_000)])
     last = [found for found in findings(topic) if found.kind is Kind.REBALANCE][-1]
     return live.refine([last])[0]
 
@@ -111,6 +111,6 @@ def test_where_no_coordinator_moved_a_rebalance_of_the_same_members_was_asked_fo
 
 def test_active_members_that_are_gone_after_a_move_hint_at_the_size_limit() -> None:
     live = Live(SETTINGS, "c1")
-    live.on_sightings([look(at, seen=False, epoch=1 + (at >= 55_000)) for at in range(50_000, 60_000, 1_000)])
+    live.on_samples([look(at, seen=False, epoch=1 + (at >= 55_000)) for at in range(50_000, 60_000, 1_000)])
     last = [found for found in findings(dropped(59_000)) if found.kind is Kind.REBALANCE][-1]
     assert Cause.GROUP_OVER_CAPACITY in {entry.cause for entry in live.refine([last])[0].causes}

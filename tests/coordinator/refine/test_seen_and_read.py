@@ -44,7 +44,7 @@ def test_a_storm_whose_generations_complete_no_more_goes_on_as_long_as_looks_see
     assert storming(live, 300_000, 600_000) == []
     (ended,) = [
         one
-        for one in live.on_sightings([look(at) for at in range(600_000, 900_000, 1_000)])
+        for one in live.on_samples([look(at) for at in range(600_000, 900_000, 1_000)])
         if one.kind is Kind.STORM
     ]
     assert (ended.phase, ended.incident, ended.opened_at) == ("resolved", opened.incident, T0)
@@ -65,9 +65,9 @@ def test_looks_at_a_storm_that_is_over_do_not_count_for_another_one() -> None:
     live = Live(SETTINGS, "c1")
     live.refine([finding(Kind.STORM, "opened", 0, "r1")])
     storming(live, 0, 70_000)
-    live.on_sightings([look(at) for at in range(70_000, 125_000, 1_000)])
+    live.on_samples([look(at) for at in range(70_000, 125_000, 1_000)])
     assert live.refine([finding(Kind.STORM, "resolved", 125_000, "r1")])
-    barrier = live.on_sightings([look(at, state=PREPARING) for at in range(125_000, 155_000, 1_000)])
+    barrier = live.on_samples([look(at, state=PREPARING) for at in range(125_000, 155_000, 1_000)])
     assert of(barrier, Kind.STORM) == []
 
 
@@ -77,7 +77,7 @@ def test_a_storm_is_seen_though_its_coordinator_answers_only_some_looks(every: i
     for at in range(0, 300_000, 1_000):
         answers = at // 1_000 % every == 0
         state = PREPARING if answers and at % 15_000 else ""
-        found += live.on_sightings([look(at, answered=answers, state=state)])
+        found += live.on_samples([look(at, answered=answers, state=state)])
     assert of(found, Kind.STORM) == [(Kind.STORM, "opened")]
 
 
@@ -86,7 +86,7 @@ def test_a_group_that_rebalances_in_few_of_the_looks_that_were_answered_is_no_st
     for at in range(0, 300_000, 1_000):
         answers = at // 1_000 % 2 == 0
         state = PREPARING if answers and at % 10_000 < 4_000 else ""
-        found += live.on_sightings([look(at, answered=answers, state=state)])
+        found += live.on_samples([look(at, answered=answers, state=state)])
     assert of(found, Kind.STORM) == []
 
 
@@ -103,12 +103,12 @@ def test_looks_are_judged_by_the_generations_that_were_read_with_them() -> None:
     """A slow batch, or the first one after a restart, brings many of both."""
     ends = [finding(Kind.REBALANCE, None, at, None) for at in (30_000, 60_000, 90_000, 120_000)]
     live = Live(SETTINGS, "c1")
-    whole = live.on_sightings(
+    whole = live.on_samples(
         [look(at, state=PREPARING) for at in range(0, 150_000, 1_000)], findings=ends[::-1]
     )
     assert of(whole, Kind.REBALANCE_STUCK) == []
     live = Live(SETTINGS, "c1")
-    few = live.on_sightings([look(at, state=PREPARING) for at in range(0, 150_000, 1_000)], findings=ends[:1])
+    few = live.on_samples([look(at, state=PREPARING) for at in range(0, 150_000, 1_000)], findings=ends[:1])
     (stuck,) = (one for one in few if one.kind is Kind.REBALANCE_STUCK)
     assert stuck.opened_at == T0 + 30_000
 
@@ -117,11 +117,11 @@ def test_a_join_phase_that_was_begun_again_after_a_generation_is_not_ended_by_it
     live = Live(SETTINGS, "c1")
     states = ("CompletingRebalance", PREPARING)
     ended = finding(Kind.REBALANCE, None, 500, None)
-    found = live.on_sightings(
+    found = live.on_samples(
         [look(at, state=states[at // 1_000 % 2]) for at in range(0, 10_000, 1_000)], findings=[ended]
     )
     live.refine([ended])
-    found += live.on_sightings([look(at, state=PREPARING) for at in range(10_000, 80_000, 1_000)])
+    found += live.on_samples([look(at, state=PREPARING) for at in range(10_000, 80_000, 1_000)])
     (stuck,) = (one for one in found if one.kind is Kind.REBALANCE_STUCK)
     assert stuck.opened_at == T0 + 9_000
 
@@ -134,23 +134,23 @@ def test_a_convergence_that_ends_in_a_batch_is_not_stuck_for_its_last_looks(batc
         until = (first + batch) * 1_000
         times = range(first * 1_000, until, 1_000)
         looks = [reconciling(at) if at < ends else look(at) for at in times]
-        found += live.on_sightings(looks, summary("Reconciling" if until <= ends else "Stable", until))
+        found += live.on_samples(looks, summary("Reconciling" if until <= ends else "Stable", until))
     assert of(found, Kind.REBALANCE_STUCK) == []
 
 
 def test_a_group_that_records_say_nothing_newer_of_is_stuck_by_what_is_seen() -> None:
     live = Live(SETTINGS, "c1")
     looks = [reconciling(at) for at in range(0, (STUCK_S + 5) * 1_000, 1_000)]
-    found = live.on_sightings(looks, summary("Stable", -1_000))
+    found = live.on_samples(looks, summary("Stable", -1_000))
     assert of(found, Kind.REBALANCE_STUCK) == [(Kind.REBALANCE_STUCK, "opened")]
 
 
 def test_a_group_that_changes_its_type_while_it_rebalances_is_judged_as_what_it_is_now() -> None:
     live = Live(SETTINGS, "c1")
-    found = live.on_sightings([look(at, state=PREPARING) for at in range(0, 3_000, 1_000)])
+    found = live.on_samples([look(at, state=PREPARING) for at in range(0, 3_000, 1_000)])
     looks = [reconciling(at) for at in range(3_000, (STUCK_S + 30) * 1_000, 1_000)]
-    found += live.on_sightings(looks, summary("Reconciling", 3_000))
-    (ended,) = live.on_sightings([look((STUCK_S + 30) * 1_000)])
+    found += live.on_samples(looks, summary("Reconciling", 3_000))
+    (ended,) = live.on_samples([look((STUCK_S + 30) * 1_000)])
     assert of(found, *Kind) == [(Kind.REBALANCE_IN_PROGRESS, "opened")]
     assert ended.group_type == "consumer"
 
@@ -158,8 +158,8 @@ def test_a_group_that_changes_its_type_while_it_rebalances_is_judged_as_what_it_
 def test_static_members_that_are_away_are_no_rebalance_though_brokers_list_the_group() -> None:
     live = Live(SETTINGS, "c1")
     looks = [reconciling(at) for at in range(0, 300_000, 1_000)]
-    assert live.on_sightings(looks, summary("Stable", 0, away=1)) == []
-    told = of(live.on_sightings([reconciling(300_000)], summary("Reconciling", 300_000, away=1)), *Kind)
+    assert live.on_samples(looks, summary("Stable", 0, away=1)) == []
+    told = of(live.on_samples([reconciling(300_000)], summary("Reconciling", 300_000, away=1)), *Kind)
     assert told == [(Kind.REBALANCE_IN_PROGRESS, "opened")]
-    told = of(live.on_sightings([reconciling(301_000)], summary("Stable", 301_000, away=1)), *Kind)
+    told = of(live.on_samples([reconciling(301_000)], summary("Stable", 301_000, away=1)), *Kind)
     assert told == [(Kind.REBALANCE_IN_PROGRESS, "resolved")]

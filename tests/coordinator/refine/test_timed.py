@@ -38,7 +38,7 @@ def seen(silence: int, family: str = "java", **fields: int) -> Evidence:
 
 def published(one: Evidence, cause: Cause = Cause.UNKNOWN, confidence: float = 0.5) -> list[Finding]:
     """The rebalance that dropped the member, as the operator sends it, and its finding of the member."""
-    silence = one.departed[0].seen
+    silence = one.departed[0].last_active
     gone = MemberEntry("b-1", None, "b", "/h", False, "left", S, P, silence_ms=silence)  # noqa: FBT003 - positional as in the record
     rebalance = Finding(
         id="r",

@@ -44,7 +44,7 @@ def look(at: int, *, answered: bool = True, epoch: int = 1, state: str = "") -> 
 
 def looks(live: Live, first: int, last: int, **how: object) -> list[Finding]:
     every = [look(at, **how) for at in range(first, last, 1_000)]  # type: ignore[arg-type]
-    return live.on_sightings(every)
+    return live.on_samples(every)
 
 
 def suspected(phase: str, at: int) -> Finding:
@@ -134,7 +134,7 @@ def storming(live: Live, first: int, last: int) -> list[Finding]:
     """Ten seconds each: nine of them in a barrier."""
     found: list[Finding] = []
     for at in range(first, last, 1_000):
-        found += live.on_sightings([look(at, state="PreparingRebalance" if at % 10_000 else "")])
+        found += live.on_samples([look(at, state="PreparingRebalance" if at % 10_000 else "")])
     return [one for one in found if one.kind is Kind.STORM]
 
 
@@ -239,7 +239,7 @@ def test_a_barrier_is_bounded_by_the_last_time_that_it_was_seen() -> None:
 def test_a_look_may_have_seen_the_barrier_until_its_last_broker_had_answered() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 50_000, 57_000)
-    live.on_sightings([replace(look(57_000, state="PreparingRebalance"), took=1_400)])
+    live.on_samples([replace(look(57_000, state="PreparingRebalance"), took=1_400)])
     again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
     (told,) = again.refine([rebalance(60_000)])
     assert (told.started_at_min, told.started_at_max) == (T0 + 56_000, T0 + 58_400)
@@ -261,7 +261,7 @@ def test_looks_that_saw_no_coordinators_do_not_tell_that_none_moved() -> None:
         live = Live(SETTINGS, "c1")
         looks(live, 0, 50_000)
         for at in range(50_000, 62_000, 1_000):
-            live.on_sightings([replace(away, at=T0 + at) if blind else look(at)])
+            live.on_samples([replace(away, at=T0 + at) if blind else look(at)])
         (told,) = live.refine([rebalance(60_000)])
         assert told.causes[0].confidence == (0.5 if blind else 0.85)
 

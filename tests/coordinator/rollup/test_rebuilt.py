@@ -189,7 +189,7 @@ def test_the_probe_may_open_a_storm_again_whose_records_were_forgotten() -> None
     live = Live(DetectionSettings(), "c1")
     live.refine([_recorded("opened", 1)])
     live.forget_records()
-    looks = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    looks = live.on_samples([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
     storms = [one for one in looks if one.kind is Kind.STORM]
     assert [one.phase for one in storms] == ["opened"]
     assert {one.incident for one in storms} <= live.opened

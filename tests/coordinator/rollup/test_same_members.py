@@ -27,7 +27,7 @@ def told(number: int, *, listed: tuple[str, ...] = (), moved_at: int = 10**6) ->
     for at in range(50_000, 64_000, 1_000):
         epoch, barrier = 1 + (at >= moved_at), 59_000 <= at < 62_000
         groups, who = (SEEN, members) if barrier else ((), {})
-        live.on_sightings([ProbeSample(T0 + at, groups, ((7, 1, epoch),), ((1, True),), who)])
+        live.on_samples([ProbeSample(T0 + at, groups, ((7, 1, epoch),), ((1, True),), who)])
     return [one for one in live.refine(findings(topic)) if one.kind is Kind.REBALANCE][-1].causes
 
 

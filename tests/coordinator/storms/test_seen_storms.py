@@ -83,19 +83,19 @@ def test_generations_that_complete_among_the_same_members_or_after_failed_ones_a
 
 def test_many_separate_sightings_are_a_storm_even_if_nothing_ever_completes() -> None:
     live = Live(SETTINGS, "c1")
-    found = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    found = live.on_samples([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
     assert kinds(found).count((Kind.STORM, "opened")) == 1
 
 
 def test_a_storm_that_the_probe_saw_first_is_one_incident_with_what_the_records_tell() -> None:
     live = Live(SETTINGS, "c1")
-    looks = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    looks = live.on_samples([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
     (seen,) = (one for one in looks if one.kind is Kind.STORM)
     (told,) = live.refine([_recorded("opened", 1)])
     assert (told.id, told.phase, told.incident) == ("r1", "updated", seen.id)
     # It lives on over a restart, and only the records end it.
     again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
-    quiet = again.on_sightings([look(at, seen=False) for at in range(120_000, 400_000, 1_000)])
+    quiet = again.on_samples([look(at, seen=False) for at in range(120_000, 400_000, 1_000)])
     assert Kind.STORM not in {one.kind for one in quiet}
     (ended,) = again.refine([_recorded("resolved", 2)])
     assert (ended.id, ended.phase, ended.incident) == ("r2", "resolved", seen.id)
@@ -106,16 +106,16 @@ def test_looks_keep_a_storm_of_the_records_open_whatever_the_clock_of_its_coordi
     off: tuple[int, ...],
 ) -> None:
     live, looks = Live(SETTINGS, "c1"), crashing(400, "bad")
-    live.on_sightings(looks[:40])
+    live.on_samples(looks[:40])
     live.refine([replace(_recorded("opened", 1), at=T0 + 40_000)], off)
-    live.on_sightings(looks[40:])
+    live.on_samples(looks[40:])
     assert live.refine([replace(_recorded("resolved", 2), at=T0 + 340_000)], off) == []
 
 
 def test_a_storm_that_the_records_told_first_keeps_its_incident() -> None:
     live = Live(SETTINGS, "c1")
     assert [one.phase for one in live.refine([_recorded("opened", 1)])] == ["opened"]
-    looks = live.on_sightings([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
+    looks = live.on_samples([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
     assert Kind.STORM not in {one.kind for one in looks}
 
 
@@ -127,7 +127,7 @@ def test_join_phases_that_end_and_begin_again_are_a_storm_and_nothing_is_stuck()
         looks.append(
             replace(look(at, seen=True), groups=(RebalancingGroup("g", state, "classic", "consumer"),))
         )
-    found = kinds(live.on_sightings(looks))
+    found = kinds(live.on_samples(looks))
     assert found.count((Kind.STORM, "opened")) == 1
     assert (Kind.REBALANCE_STUCK, "opened") not in found
 
@@ -143,7 +143,7 @@ def test_groups_have_thresholds_of_their_own_for_what_the_probe_sees() -> None:
             ProbeSample(T0 + at, seen if at % 10_000 < 4_000 else (), ((7, 1, 1),), ((1, True),))
             for at in range(0, 240_000, 1_000)
         ]
-        found[name] = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+        found[name] = [one for one in live.on_samples(looks) if one.kind is Kind.STORM]
     assert [one.phase for one in found["g"]] == ["opened"]
     assert found["g"][0].at <= T0 + 40_000
     assert found["g"][0].details["window_ms"] == 60_000
@@ -153,7 +153,7 @@ def test_groups_have_thresholds_of_their_own_for_what_the_probe_sees() -> None:
 def test_a_storm_by_the_probe_ends_after_the_groups_own_window() -> None:
     own = GroupOverride("g", storm_sightings_window_ms=30_000)
     live = Live(DetectionSettings(groups=(own,)), "c1")
-    found = live.on_sightings(
+    found = live.on_samples(
         [look(at, seen=at < 60_000 and at % 10_000 != 0) for at in range(0, 180_000, 1_000)]
     )
     storm = [one for one in found if one.kind is Kind.STORM]
@@ -169,14 +169,14 @@ def looking(at: int, state: str, *listed: str) -> ProbeSample:
 
 def test_whom_looks_listed_in_a_barrier_is_still_known_when_the_next_one_has_begun() -> None:
     live = Live(DetectionSettings(), "c1")
-    live.on_sightings([looking(1_000, PREPARING, "x"), looking(2_000, ""), looking(3_000, PREPARING)])
+    live.on_samples([looking(1_000, PREPARING, "x"), looking(2_000, ""), looking(3_000, PREPARING)])
     assert live.snapshot()["groups"]["g"]["listed"] == {"x": T0 + 1_000}
 
 
 def test_barriers_that_begin_anew_for_hours_need_no_more_memory_than_those_of_minutes() -> None:
     live = Live(DetectionSettings(), "c1")
     states = ("PreparingRebalance", "CompletingRebalance")
-    live.on_sightings([looking(at, states[at // 1_000 % 2]) for at in range(0, 4_000_000, 1_000)])
+    live.on_samples([looking(at, states[at // 1_000 % 2]) for at in range(0, 4_000_000, 1_000)])
     memory = live.snapshot()["groups"]["g"]
     assert len(memory["runs"]) <= len(memory["counted"]) <= len(live.snapshot()["looks"]) * 2 + 11
 
@@ -206,9 +206,9 @@ def crashing(seconds: int, worst: str, first: int = 0) -> list[ProbeSample]:
 def test_a_storm_that_completes_no_generation_names_who_comes_time_after_time_and_who_does_next() -> None:
     live = Live(SETTINGS, "c1")
     looks = crashing(400, "bad") + crashing(400, "worse", first=400)
-    half = live.on_sightings(looks[:500])
+    half = live.on_samples(looks[:500])
     again = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
-    told = [one for one in half + again.on_sightings(looks[500:]) if one.kind is Kind.STORM]
+    told = [one for one in half + again.on_samples(looks[500:]) if one.kind is Kind.STORM]
     assert [one.phase for one in told] == ["opened", "updated"]
     assert [one.details["worst_client"] for one in told] == ["bad", "worse"]
     assert {one.details["worst_host"] for one in told} == {"/h9"}
@@ -219,7 +219,7 @@ def test_a_storm_that_completes_no_generation_names_who_comes_time_after_time_an
 def test_of_members_that_stay_nobody_is_behind_a_storm() -> None:
     live, stay = Live(SETTINGS, "c1"), {"g": (("a-1", "", "a", "/h1"), ("b-1", "", "b", "/h2"))}
     looks = [replace(one, members=stay if one.members else {}) for one in crashing(400, "bad")]
-    (told,) = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+    (told,) = [one for one in live.on_samples(looks) if one.kind is Kind.STORM]
     assert "worst_client" not in told.details
 
 
@@ -229,7 +229,7 @@ def test_several_that_come_at_once_are_behind_no_storm() -> None:
     for number, one in enumerate(crashing(400, "bad")):
         new = tuple((f"n{place}", "", "orders", "/h9") for place in range(3)) if number > 33 else ()
         looks.append(replace(one, members={"g": one.members["g"][:2] + new} if one.members else {}))
-    told = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+    told = [one for one in live.on_samples(looks) if one.kind is Kind.STORM]
     assert ["worst_client" in one.details for one in told] == [False]
 
 
@@ -237,7 +237,7 @@ def test_two_clients_that_come_as_often_take_no_turns_in_being_the_worst() -> No
     live, names = Live(SETTINGS, "c1"), ("bad", "worse")
     pairs = zip(*(crashing(3_600, name) for name in names), strict=True)
     looks = [pair[one.at // 8_000 % 2] for pair in pairs for one in pair[:1]]
-    told = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+    told = [one for one in live.on_samples(looks) if one.kind is Kind.STORM]
     assert [one.phase for one in told] == ["opened"]
 
 
@@ -249,5 +249,5 @@ def test_of_a_group_of_many_only_those_that_come_are_new() -> None:
             replace(one, members={"g": stay + one.members["g"][2:]} if one.members else {})
             for one in crashing(400, "bad")
         ]
-        (told,) = [one for one in live.on_sightings(looks) if one.kind is Kind.STORM]
+        (told,) = [one for one in live.on_samples(looks) if one.kind is Kind.STORM]
         assert told.details.get("worst_client", "nobody") == ("bad" if size < 100 else "nobody")

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from hypothesis import assume
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 
 CLAIM = 0.8
+LEAST_PHASE_MS = 1_000
 # Session, rebalance timeout, commit and heartbeat interval (ms): the defaults, Java's old ones, the lab's.
 TIMES = [
     (45_000, 300_000, 5_000, 3_000),
@@ -147,7 +147,7 @@ class Scene:
         if hidden:
             looks[0] = replace(looks[0], listed=frozenset({"other"}))
         alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
-        live.on_sightings(looks, alive if hidden else {}, found)
+        live.on_samples(looks, alive if hidden else {}, found)
         return live.refine(found, {1} if behind else ())
 
 
@@ -164,27 +164,56 @@ def confident(found: list[Finding], name: str) -> set[Cause]:
     return claims - {Cause.UNKNOWN}
 
 
+def _rests(times: tuple[int, int, int, int], *, close: bool, back: int, clear: bool) -> list[tuple[int, int]]:
+    """How long (ms) a batch may last after the first member goes, as ranges.
+
+    The batch lasts until the join phase has begun, and that until a probe samples it. `clear`: nothing else
+    could have ended the phase, by chance, at that moment.
+    """
+    session, poll, every, beat = times
+    most = min(poll - 500, 4 * session) - 100
+    least = back or (1_000 if close else session + 1_000)
+    if not clear:
+        ranges = [(least, most)]
+    elif close:
+        ranges = [(least, session - every - 50), (session + 2 * every + beat + 50, most)]
+    else:
+        early = session - 2 * beat - every - 200
+        # Even members that are not busy may hear of the phase so late.
+        soon = early if back and back + beat < early else -1
+        ranges = [(least, soon), (session + every + beat + 300, most)]
+    return [(low, high) for low, high in ranges if low <= high]
+
+
 @st.composite
-def scenes(draw: st.DrawFn, *, close: bool, busy: int = 2, plain: int = 0, back: bool = True) -> Scene:
-    """One or two go, closed or killed, while up to `busy` that stay are in a long batch, and `plain` not."""
-    times = draw(st.sampled_from(TIMES))
+def scenes(
+    draw: st.DrawFn, *, close: bool, busy: int = 2, plain: int = 0, back: bool = True, clear: bool = False
+) -> Scene:
+    """One or two go, closed or killed, while up to `busy` that stay are in a long batch, and `plain` not.
+
+    `clear`: the phase did not last, by chance, as long as another way to depart would have made it last.
+    """
+    returns = draw(st.sampled_from([0, 0, 4_000])) if back else 0
+    rests = {times: _rests(times, close=close, back=returns, clear=clear) for times in TIMES}
+    times = draw(st.sampled_from([one for one in TIMES if rests[one]]))
     session, poll, every, beat = times
     batch = 12 * every + draw(st.integers(0, every))
-    takes = draw(st.integers(every + 2 * beat, min(poll - 500, 4 * session)))
+    rest = draw(st.one_of([st.integers(low, high) for low, high in rests[times]]))
+    before = draw(st.integers(max(100, every + 2 * beat - rest), min(poll - 500, 4 * session) - rest))
     names = ["b", "d"][: draw(st.integers(1, 2))]
-    first = batch + draw(st.integers(100, takes - 1_000))
-    gone = {name: first + 250 * place for place, name in enumerate(names)}
+    gone = {name: batch + before + 250 * place for place, name in enumerate(names)}
     scene = Scene(
         times,
         batch,
-        takes,
+        before + rest,
         busy=("a", "c")[: draw(st.integers(min(busy, 1), busy))],
         plain=("p", "q")[:plain],
         closed=gone if close else {},
         killed={} if close else gone,
-        back=draw(st.sampled_from([0, 0, 4_000])) if back else 0,
+        back=returns,
         heard=draw(st.integers(50, beat)),
     )
-    # Their batch lasts until the barrier begins, and that until somebody looks.
-    assume(scene.possible and (not busy or scene.ended - scene.began >= 1_000))
+    assert scene.possible
+    assert not busy or scene.ended - scene.began >= LEAST_PHASE_MS
+    assert not clear or not (scene.as_long_as_a_session if close else scene.both_ended_it)
     return scene

@@ -228,7 +228,7 @@ def watched(
             for at in range(end - every + 1_000, end + 1_000, 1_000)
         ]
         found = [said.finding for said in out if isinstance(said, FindingOut)]
-        sighted = live.on_sightings(looks, summaries, found, {topic.shard: shard.state.now})
+        sighted = live.on_samples(looks, summaries, found, {topic.shard: shard.state.now})
         told += sighted + live.refine(found)
         live = Live(settings, "c1", json.loads(json.dumps(live.snapshot())))
     return told

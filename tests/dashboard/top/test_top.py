@@ -141,7 +141,7 @@ def test_the_cursor_stays_with_its_group_when_the_order_changes() -> None:
     async def act(app: Top, pilot: Pilot[None]) -> None:
         await pilot.press("down")
         snapshot.apply(Update(findings=[known.storm("c", known.T0)], now=known.T0, wall=known.T0))
-        app.look()
+        app.refresh_view()
         await settled(app, pilot)
         assert names(app) == ["c", "a", "b"]
         assert app.query_one("#groups", DataTable).cursor_row == 2

@@ -22,8 +22,8 @@ from rebalance_monitor.engine.driver.failures import (
     GRANT_GROUP,
     NO_GROUP,
     NO_ROOM,
+    classify_failure,
     full_disk,
-    judged,
     scratch,
 )
 from rebalance_monitor.engine.driver.parts import Parts
@@ -42,41 +42,43 @@ ENDED = "Query [id] terminated with exception: "
 
 
 def test_a_failure_that_may_pass_is_said_with_the_head_of_its_error() -> None:
-    assert judged(RuntimeError(ENDED + "x" * 9_000), 1, []) == {"error": (ENDED + "x" * 9_000)[:ERROR]}
+    assert classify_failure(RuntimeError(ENDED + "x" * 9_000), 1, []) == {
+        "error": (ENDED + "x" * 9_000)[:ERROR]
+    }
 
 
 @pytest.mark.parametrize("words", NO_ROOM)
 def test_a_disk_without_room_is_named_with_what_to_do_wherever_it_stands_in_the_error(words: str) -> None:
-    said = judged(RuntimeError(ENDED + "x" * 9_000 + words), 1, ["hdfs://nowhere/state"])
+    said = classify_failure(RuntimeError(ENDED + "x" * 9_000 + words), 1, ["hdfs://nowhere/state"])
     assert "disk is full" in said["why"]
     assert said["remedy"] == "make room there; nothing is lost"
     assert len(said["error"]) == ERROR
 
 
 def test_what_failed_often_enough_is_given_up_with_its_last_error() -> None:
-    assert judged(RuntimeError("gone"), FAILURES - 1, []) == {"error": "gone"}
+    assert classify_failure(RuntimeError("gone"), FAILURES - 1, []) == {"error": "gone"}
     with pytest.raises(DependencyError, match=r"5 times in a row\. The last error: gone"):
-        judged(RuntimeError("gone"), FAILURES, [])
+        classify_failure(RuntimeError("gone"), FAILURES, [])
 
 
 def test_a_group_that_sparks_source_may_not_look_up_is_said_with_the_grant_from_the_first_time_on() -> None:
     error = RuntimeError(f"{DENIED}: rebalance-monitor-1-driver-2\n=== Streaming Query ===")
-    assert judged(error, 1, [])["remedy"] == GRANT_GROUP
+    assert classify_failure(error, 1, [])["remedy"] == GRANT_GROUP
     with pytest.raises(DependencyError) as found:
-        judged(error, FAILURES, [])
+        classify_failure(error, FAILURES, [])
     assert str(found.value) == f"The query failed 5 times in a row. {NO_GROUP}\n{GRANT_GROUP}"
 
 
 def test_a_disk_that_stays_full_is_given_up_with_what_to_do_then() -> None:
     with pytest.raises(DependencyError) as found:
-        judged(RuntimeError(NO_ROOM[0]), FAILURES, [])
+        classify_failure(RuntimeError(NO_ROOM[0]), FAILURES, [])
     assert "disk is full" in found.value.what
     assert found.value.remedy == "Make room there and start again: it goes on from its last batch."
 
 
 def test_what_no_next_try_mends_is_refused_at_once_in_its_own_words() -> None:
     with pytest.raises(ConfigError, match=r"^version 9 is newer$"):
-        judged(RuntimeError("at worker\n  StateVersionError: version 9 is newer\nat jvm"), 1, [])
+        classify_failure(RuntimeError("at worker\n  StateVersionError: version 9 is newer\nat jvm"), 1, [])
 
 
 def test_a_disk_with_room_is_not_called_full(tmp_path: Path) -> None:

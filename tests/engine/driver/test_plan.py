@@ -20,9 +20,9 @@ from rebalance_monitor.engine.driver.plan import (
     StatePlan,
     limit_of,
     plan_state,
+    record_rebuild,
     skipped,
     skipped_sentence,
-    told_rebuilt,
 )
 from rebalance_monitor.engine.embedded.engine import EmbeddedKind
 from rebalance_monitor.engine.storage import Storage
@@ -86,7 +86,7 @@ def test_a_new_word_asks_for_one_rebuild_and_the_same_word_for_none(tmp_path: Pa
     assert (first.rebuilt, plan(tmp_path, settings=june)) == ("", first)
     second = plan(tmp_path, settings=july)
     assert (second.rebuilt, second.manifest.generation) == ("asked for by storage.rebuild (july)", 2)
-    told_rebuilt(Storage(tmp_path), second)
+    record_rebuild(Storage(tmp_path), second)
     for settings in (july, Settings()):
         found = plan(tmp_path, settings=settings)
         assert (found.rebuilt, found.manifest.generation) == ("", 2)
@@ -206,7 +206,7 @@ def test_a_checkpoint_that_was_emptied_under_a_ledger_that_knows_its_batches_is_
 def test_a_rebuild_that_was_not_told_before_the_process_died_is_told_by_the_next(tmp_path: Path) -> None:
     plan(tmp_path)
     assert plan(tmp_path, settings=WORD).rebuilt == plan(tmp_path, settings=WORD).rebuilt != ""
-    told_rebuilt(Storage(tmp_path), plan(tmp_path, settings=WORD))
+    record_rebuild(Storage(tmp_path), plan(tmp_path, settings=WORD))
     assert plan(tmp_path, settings=WORD).rebuilt == ""
 
 
@@ -292,7 +292,7 @@ def test_a_record_to_skip_begins_one_new_state_behind_it_and_no_other(tmp_path: 
     assert found.manifest.generation == first.manifest.generation + 1
     assert found.rebuilt == "asked for by source.skip (partition 0 behind offset 6)"
     assert skipped(found.manifest, FACTS) == {0: 6}
-    told_rebuilt(Storage(tmp_path), found)
+    record_rebuild(Storage(tmp_path), found)
     for settings in (skipping({0: 6}), Settings(), skipping({0: 5})):
         assert plan(tmp_path, settings=settings).manifest.generation == found.manifest.generation
     again = plan(tmp_path, settings=skipping({0: 6, 2: 1}))

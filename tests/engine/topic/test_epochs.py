@@ -21,8 +21,8 @@ from rebalance_monitor.engine.topic.leader_epochs import (
     Marks,
     believed,
     compared,
+    mark_cuts,
     marked,
-    noted,
     read_marks,
     to_ask,
     write_marks,
@@ -73,7 +73,7 @@ def test_a_loss_that_ends_told_once_is_found_later_too_whatever_was_written_sinc
     if left < 0:
         return
     looked = {0: Mark(epoch, 0)} if looks else {}
-    places = noted(looked, {0: read}, {0: epoch})
+    places = mark_cuts(looked, {0: read}, {0: epoch})
     assert to_ask(places, {0: epoch + later}) == {0: epoch}
     # The new leader's log ends that epoch where it had got to.
     kept = compared(places, {0: left})
@@ -111,7 +111,7 @@ def test_a_leader_that_lacks_what_was_read_since_the_mark_gets_none_of_its_own()
     assert not kept[0].is_cut
     after = marked(places, read, {0: 1}, kept, {0: 6})
     assert after == places
-    assert noted(after, read, {0: 0}) == {0: Mark(0, 15)}
+    assert mark_cuts(after, read, {0: 0}) == {0: Mark(0, 15)}
 
 
 def test_marks_are_read_as_they_were_written_and_mean_nothing_for_another_topic(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from rebalance_monitor.engine.topic.guard import (
     has_read,
     removed_unread,
     require_same,
-    unseen,
+    unreached_partitions,
 )
 from rebalance_monitor.engine.topic.leader_epochs import Kept
 
@@ -28,47 +28,47 @@ FACTS = TopicFacts("__consumer_offsets", "id", "cluster", {0: 0, 1: 5, 2: 0}, {0
 @given(OFFSETS)
 def test_a_source_that_reads_everything_sees(ends: dict[int, int]) -> None:
     facts = TopicFacts("t", "", "", dict.fromkeys(ends, 0), ends)
-    assert unseen(facts, ends, limited=False) == []
+    assert unreached_partitions(facts, ends, limited=False) == []
     assert has_read(ends, facts.filled())
 
 
 @given(OFFSETS)
 def test_a_source_without_any_partition_is_blind_where_there_are_records(ends: dict[int, int]) -> None:
     facts = TopicFacts("t", "", "", dict.fromkeys(ends, 0), ends)
-    assert set(unseen(facts, {}, limited=True)) == set(facts.filled())
+    assert set(unreached_partitions(facts, {}, limited=True)) == set(facts.filled())
 
 
 def test_an_empty_topic_blinds_nobody() -> None:
     check = SightCheck(TopicFacts("t", "", "", {0: 7}, {0: 7}), limited=False)
     assert check.is_sure
-    check.look({})
+    check.check_ends({})
     check.require()
 
 
 def test_blindness_is_said_after_the_second_batch_with_what_to_do() -> None:
     check = SightCheck(FACTS, limited=False)
-    check.look({})
+    check.check_ends({})
     with pytest.raises(BlindError, match="useDeprecatedOffsetFetching"):
-        check.look({})
+        check.check_ends({})
 
 
 def test_blindness_is_said_when_a_query_ends_after_one_batch() -> None:
     check = SightCheck(FACTS, limited=False)
-    check.look({})
+    check.check_ends({})
     with pytest.raises(BlindError, match="1 partition"):
         check.require()
 
 
 def test_a_batch_of_an_earlier_start_that_runs_again_is_no_blindness() -> None:
     check = SightCheck(FACTS, limited=False)
-    check.look({0: 4})
-    check.look({0: 10})
+    check.check_ends({0: 4})
+    check.check_ends({0: 10})
     assert check.is_sure
 
 
 def test_limited_batches_need_not_reach_the_end() -> None:
     check = SightCheck(FACTS, limited=True)
-    check.look({0: 4})
+    check.check_ends({0: 4})
     assert check.is_sure
     assert not has_read({0: 4}, FACTS.filled())
 
@@ -130,9 +130,9 @@ def test_another_topic_under_a_running_query_is_named_with_what_to_do(facts: Top
 
 def test_a_source_that_goes_back_is_a_topic_that_lost_records() -> None:
     check = SightCheck(FACTS, limited=False)
-    check.look({0: 12, 1: 5, 2: 0})
+    check.check_ends({0: 12, 1: 5, 2: 0})
     with pytest.raises(ManifestError, match=r"0 \(read up to 12, kept to 11\).*--rebuild-state"):
-        check.look({0: 11, 1: 6, 2: 0})
+        check.check_ends({0: 11, 1: 6, 2: 0})
 
 
 def test_an_id_that_the_brokers_do_not_tell_is_no_other_topic() -> None:

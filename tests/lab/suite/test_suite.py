@@ -22,7 +22,7 @@ from rebalance_monitor.lab.suite.suite import (
     clusters_for,
     fits,
     jobs_for,
-    untold_intervals,
+    undisclosed_intervals,
 )
 from rebalance_monitor.lab.truth.fold import Fact
 from rebalance_monitor.lab.truth.recorded_suite import read_suite
@@ -179,7 +179,7 @@ def test_what_runs_beside_others_begins_first_and_ends_last() -> None:
 
 def test_intervals_that_no_record_holds_are_told_to_the_monitor_as_they_are_recorded() -> None:
     jobs = jobs_for(["many-slow-manual", "many-slow", "sigkill"], ["aiokafka", "kafka-python"])
-    found = untold_intervals(jobs, 82)
+    found = undisclosed_intervals(jobs, 82)
     assert sorted(found) == [f"many-slow-manual.aiokafka.{number:03d}" for number in range(15)]
     assert (found["many-slow-manual.aiokafka.000"], found["many-slow-manual.aiokafka.002"]) == (8_144, 8_554)
     assert overrides({"g": 8_144}) == [{"pattern": "g", "max_poll_interval": "8144ms"}]

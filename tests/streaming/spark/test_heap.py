@@ -11,7 +11,7 @@ import pytest
 
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.streaming.job.heap_failures import HeapError, judged_by_heap
+from rebalance_monitor.streaming.job.heap_failures import HeapError, classify_with_heap
 from rebalance_monitor.streaming.spark.heap import FULL, MORE_HEAP, batch_sentence
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ def test_a_batch_that_did_not_fit_runs_again_once_and_is_then_given_up_with_lane
     words: str,
 ) -> None:
     said = batch_sentence({3: (100, 2_100), 0: (-1, 7)}, 0.97)
-    assert judged_by_heap(RuntimeError(words), 1, [], lambda: said)["remedy"] == "the batch runs again"
+    assert classify_with_heap(RuntimeError(words), 1, [], lambda: said)["remedy"] == "the batch runs again"
     with pytest.raises(HeapError) as given_up:
-        judged_by_heap(RuntimeError(words), 2, [], lambda: said)
+        classify_with_heap(RuntimeError(words), 2, [], lambda: said)
     why = given_up.value.what
     assert "failed 2 times in a row" in why
     assert ("lane 1 (partitions 1, 3): 0 rows came" in why) == (words == CUT)
@@ -67,4 +67,4 @@ def test_where_the_heap_had_room_it_is_not_blamed() -> None:
 def test_a_batch_beyond_its_share_is_refused_with_what_to_set() -> None:
     error = "  HandoverLimitError: A lane has more than 64 MB. Raise `spark.driver.memory`."
     with pytest.raises(ConfigError, match=r"^A lane has more than 64 MB\. Raise `spark\.driver\.memory`\.$"):
-        judged_by_heap(RuntimeError(f"Traceback\n{error}\nat jvm"), 1, [], str)
+        classify_with_heap(RuntimeError(f"Traceback\n{error}\nat jvm"), 1, [], str)
