@@ -19,6 +19,17 @@ class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""
 
 
+class UnreachableError(FolderError):
+    """A remote file system that Spark itself would use does not answer, or not at this address."""
+
+    def __init__(self, uri: str, error: Exception) -> None:
+        words = first_line(error).removeprefix(f"{uri}: ").rstrip(".")
+        super().__init__(
+            f"{uri} cannot be reached by Hadoop's client in Spark's JVM: {words}. Check the URI, Hadoop's "
+            "configuration (HADOOP_CONF_DIR, spark.hadoop.…), the login, and that the file system is up."
+        )
+
+
 class FolderGoneError(FolderError, OSError):
     """The folder that this process has locked is not at its name any more: nothing may be written there.
 

@@ -1,4 +1,4 @@
-"""Memory over months: on the driver what Arrow no longer uses goes back to the system; garbage in workers.
+"""Memory over months: what Arrow no longer uses goes back to the system, and when to look for cyclic garbage.
 
 Arrow's own choice, mimalloc, keeps what a merge of files or a page of history took: 160 MB were resident for
 38 MB in use after two hours of load. The system's allocator is asked to give back (`malloc_trim` with glibc),
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 SETTLES = frozenset({2, 20, 200, 2_000, 20_000})
 """Tasks of a worker before which what it holds is taken for good."""
+
+COLLECT_AFTER = 50_000
+"""New objects before Python looks for cyclic garbage, where many live long and hardly any is in a cycle."""
 
 ARENAS = 2
 _M_ARENA_MAX = -8
@@ -70,3 +73,23 @@ def uncollected() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def collected_rarely() -> Iterator[None]:
+    """Look for cyclic garbage after `COLLECT_AFTER` objects meanwhile, for the whole process.
+
+    Python's default, 700, made each batch of a steady job end with such a look: a quarter of its CPU.
+    """
+    first, *others = gc.get_threshold()
+    gc.set_threshold(COLLECT_AFTER, *others)
+    try:
+        yield
+    finally:
+        gc.set_threshold(first, *others)
+
+
+def take_for_good() -> None:
+    """Take what the process holds for good, but for cyclic garbage: later looks pass over it."""
+    gc.collect()
+    gc.freeze()

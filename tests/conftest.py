@@ -54,6 +54,25 @@ def s3() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def hadoop_jvm() -> Iterator[object]:
+    """A JVM with the Hadoop of the installed Spark."""
+    pytest.importorskip("pyspark")
+    from rebalance_monitor.cluster.jars.gateway import java_gateway
+
+    with java_gateway(()) as jvm:
+        yield jvm
+
+
+@pytest.fixture(autouse=True)
+def _no_jvm_of_another_test() -> Iterator[None]:
+    """Forget the JVM that a verb of this process had serve URIs: no test depends on which ran before."""
+    from rebalance_monitor.checkpoints.storage.hadoop_jvm import use_jvm
+
+    yield
+    use_jvm(lambda _: None)
+
+
+@pytest.fixture(scope="session")
 def hdfs_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator["StoreOfHadoop"]:
     """An HDFS with permissions for the whole session: the home of the user `sre`, and a JVM of that user."""
     pytest.importorskip("pyspark")

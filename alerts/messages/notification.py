@@ -90,9 +90,9 @@ class SinkError(Exception):
 class Sink(Protocol):
     """One receiver's way out.
 
-    `is_idempotent`: sending one key twice tells once. `resend_ms`: the service forgets an alert that is not
-    told again at least so often (Alertmanager), so the dispatcher sends `repeated` for open threads, many of
-    them as one notification: its `state` has a key for each alert, the alert's fingerprint. None elsewhere.
+    `resend_ms`: the service forgets an alert that is not sent again at least so often (Alertmanager), so the
+    dispatcher sends `repeated` for open threads, many of them as one notification: its `state` has a key for
+    each alert, the alert's fingerprint. None elsewhere.
     """
 
     @property
@@ -100,9 +100,6 @@ class Sink(Protocol):
 
     @property
     def kind(self) -> str: ...  # noqa: D102 - slack, pagerduty, …
-
-    @property
-    def is_idempotent(self) -> bool: ...  # noqa: D102 - see the class
 
     @property
     def resend_ms(self) -> int | None: ...  # noqa: D102 - see the class

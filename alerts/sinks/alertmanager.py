@@ -49,7 +49,6 @@ class AlertmanagerSink:
     """
 
     kind = "alertmanager"
-    is_idempotent = True
 
     def __init__(
         self,

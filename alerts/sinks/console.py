@@ -17,7 +17,6 @@ class ConsoleSink:
     """Writes to `stream`; what its encoding lacks is written as an escape."""
 
     kind = "console"
-    is_idempotent = False
     resend_ms = None
 
     def __init__(self, name: str, stream: TextIO) -> None:

@@ -60,7 +60,6 @@ class EmailSink:
     """Mails to `recipients`; ValueError for addresses with line breaks or a password without TLS."""
 
     kind = "email"
-    is_idempotent = False
     resend_ms = None
 
     def __init__(

@@ -39,7 +39,6 @@ class KafkaSink:
     """Writes to one topic; `properties` are client properties, `secrets` are added to them."""
 
     kind = "kafka"
-    is_idempotent = False
     resend_ms = None
 
     def __init__(

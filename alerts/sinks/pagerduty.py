@@ -44,7 +44,6 @@ class PagerDutySink:
     """Sends events with one integration's routing key; `page` is an address shown with each event."""
 
     kind = "pagerduty"
-    is_idempotent = True
     resend_ms = None
 
     def __init__(

@@ -55,7 +55,6 @@ class SlackSink:
     """Posts to one channel. `state` of a thread: `channel` and `ts` of its parent; `details` if still due."""
 
     kind = "slack"
-    is_idempotent = True
     resend_ms = None
 
     def __init__(

@@ -28,7 +28,6 @@ class SlackWebhookSink:
     """Posts to the channel that the webhook was made for."""
 
     kind = "slack_webhook"
-    is_idempotent = False
     resend_ms = None
 
     def __init__(self, name: str, url: SecretStr, *, net: Net | None = None) -> None:

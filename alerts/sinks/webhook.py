@@ -45,7 +45,6 @@ class WebhookSink:
     """
 
     kind = "webhook"
-    is_idempotent = False
     resend_ms = None
 
     def __init__(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rebalance_monitor.checkpoints.errors import REBUILD
+from rebalance_monitor.checkpoints.errors import REBUILD, StoreError
 from rebalance_monitor.checkpoints.state.spark_files import state_problems
 from rebalance_monitor.checkpoints.storage.sealed import parsed
 from rebalance_monitor.config.errors import ConfigError
@@ -87,6 +87,9 @@ def _read(path: Place, parse: Callable[[str], T]) -> T:
     """Return what a file of the log says. Raises SparkLogError, naming it."""
     try:
         return parse(path.read_text(encoding="utf-8"))
+    except StoreError:
+        # Storage that does not answer says nothing about the file.
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         damaged = f"{path} cannot be read ({error}): the checkpoint is damaged."
         raise SparkLogError(damaged, REBUILD) from error

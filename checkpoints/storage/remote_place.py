@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from rebalance_monitor.checkpoints.errors import FolderError, first_line
+from rebalance_monitor.checkpoints.errors import FolderError, UnreachableError, first_line
 from rebalance_monitor.checkpoints.storage.hadoop import HadoopFiles, connected, hadoop_files
 from rebalance_monitor.checkpoints.storage.hadoop_jvm import jvm_for
 from rebalance_monitor.checkpoints.storage.mounts import name_for_spark
@@ -65,6 +65,11 @@ class RemotePlace:
         return f"{self.remote.base}/{self.path}".rstrip("/")
 
     @property
+    def by_hadoop(self) -> bool:
+        """Whether Hadoop's client serves it, as it serves Spark."""
+        return isinstance(self.remote.filesystem, HadoopFiles)
+
+    @property
     def name(self) -> str:
         """The last part."""
         return PurePosixPath(self.key).name
@@ -95,7 +100,7 @@ class RemotePlace:
 
     def as_uri(self) -> str:
         """Return the URI under which Spark knows it: Hadoop calls S3 `s3a`, Databricks its mounts `dbfs`."""
-        if isinstance(self.remote.filesystem, HadoopFiles):
+        if self.by_hadoop:
             return str(self)
         scheme, rest = str(self).split(":", 1)
         if scheme == "file" and (mounted := name_for_spark(rest.removeprefix("//"))):
@@ -196,10 +201,10 @@ def remote_at(uri: str) -> RemotePlace:
     require_no_secret(uri)
     parts = urlsplit(uri)
     plain = uri.partition("?")[0].rstrip("/")
+    files = None if parts.query else _by_hadoop(uri, plain, parts.scheme)
+    if files is not None:
+        return RemotePlace(Remote(files, files.base, plain, uri, files.replacing))
     try:
-        files = None if parts.query else hadoop_files(uri, parts.scheme, jvm_for(parts.scheme))
-        if files is not None:
-            return RemotePlace(Remote(files, files.base, plain, uri, files.replacing))
         filesystem, base = _opened(uri, SCHEMES.get(parts.scheme, parts.scheme))
     except (pa.ArrowException, ValueError, OSError, NotImplementedError) as error:
         raise FolderError(
@@ -207,6 +212,13 @@ def remote_at(uri: str) -> RemotePlace:
         ) from error
     replacing = BY_ARROW.get(filesystem.type_name, Replacing.ASIDE)
     return RemotePlace(Remote(filesystem, base.rstrip("/"), plain, uri, replacing))
+
+
+def _by_hadoop(uri: str, plain: str, scheme: str) -> HadoopFiles | None:
+    try:
+        return hadoop_files(uri, scheme, jvm_for(scheme))
+    except OSError as error:
+        raise UnreachableError(plain, error) from error
 
 
 def _opened(uri: str, scheme: str) -> tuple[Any, str]:

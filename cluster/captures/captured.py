@@ -25,7 +25,7 @@ class CaptureError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where the records come from; offsets by partition, ends exclusive; -1 and "" where unknown.
+    """Where the records come from; `end_offsets` by partition, exclusive; -1 and "" where unknown.
 
     `broker_values`: what detection asks of the brokers, as far as they told. `session_timeouts`: ms of those
     epoch-based groups that have one of their own; None of a group that did not tell, or of all.
@@ -36,7 +36,6 @@ class Metadata:
     cluster_id: str = ""
     topic_id: str = ""
     partitions: int = -1
-    start_offsets: dict[int, int] = field(default_factory=dict)
     end_offsets: dict[int, int] = field(default_factory=dict)
     leader_epochs: dict[int, int] = field(default_factory=dict)
     broker_version: str = ""
@@ -77,6 +76,6 @@ class Metadata:
         """Read the JSON object; unknown keys are left out. Raises ValueError, TypeError or AttributeError."""
         body = json.loads(text)
         known = {f.name: body[f.name] for f in fields(cls) if f.name in body}
-        for name in ("start_offsets", "end_offsets", "leader_epochs"):
+        for name in ("end_offsets", "leader_epochs"):
             known[name] = {int(partition): int(at) for partition, at in known.get(name, {}).items()}
         return cls(**known)

@@ -118,7 +118,6 @@ def copy_topic(
             cluster_id=cluster,
             topic_id=found.id,
             partitions=found.partitions,
-            start_offsets=dict(reading.start),
             end_offsets=dict(reading.until or {**reading.start, **reading.reached}),
             leader_epochs=dict(reading.leader_epochs),
             broker_version=version,

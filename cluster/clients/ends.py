@@ -14,7 +14,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.logins.held import has_librdkafka
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
 TIMEOUT_S = 2.0
 
@@ -27,17 +27,21 @@ class LogEnds:
 
         self._client: Any = AdminClient({**reader_settings(properties), "log_level": "0"})
         self._topic = topic
+        self._asked: dict[Any, Any] = {}
 
-    def ask(self, partitions: Iterable[int], timeout_s: float = TIMEOUT_S) -> dict[int, int] | None:
+    def ask(self, partitions: Collection[int], timeout_s: float = TIMEOUT_S) -> dict[int, int] | None:
         """Return partition -> next offset; None where a leader did not answer in time. Blocks as long."""
         from confluent_kafka import KafkaException, TopicPartition  # noqa: PLC0415 - as above
         from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
 
-        asked = {TopicPartition(self._topic, partition): OffsetSpec.latest() for partition in partitions}
-        if not asked:
+        if len(self._asked) != len(partitions):
+            # The same partitions each time: a topic that grows is read by a new reader.
+            latest = OffsetSpec.latest()
+            self._asked = {TopicPartition(self._topic, partition): latest for partition in partitions}
+        if not partitions:
             return {}
         try:
-            found = self._client.list_offsets(asked, request_timeout=timeout_s)
+            found = self._client.list_offsets(self._asked, request_timeout=timeout_s)
             return {place.partition: answer.result(timeout_s).offset for place, answer in found.items()}
         except (KafkaException, TimeoutError):
             return None
@@ -50,7 +54,7 @@ class PlainLogEnds:
         self._properties, self._topic = properties, topic
         self._admin: ClusterAdmin | None = None
 
-    def ask(self, partitions: Iterable[int], timeout_s: float = TIMEOUT_S) -> dict[int, int] | None:
+    def ask(self, partitions: Collection[int], timeout_s: float = TIMEOUT_S) -> dict[int, int] | None:
         """Return partition -> next offset; None where a leader did not answer in time. Blocks as long."""
         wanted = set(partitions)
         try:

@@ -149,8 +149,7 @@ class RecordReader:
         self.topic = topic
         self.reading = reading
         self.waiting = reading.open_partitions()
-        self.rows: list[tuple[Any, ...]] = []
-        self.bytes = 0
+        self._clear()
         self.started = self.flushed = self.progressed = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -172,6 +171,20 @@ class RecordReader:
         if self.rows:
             yield self.cut()
 
+    def _clear(self) -> None:
+        """Begin a batch; its columns grow side by side."""
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._partitions: list[int] = []
+        self._offsets: list[int] = []
+        self._stamps: list[tuple[int, int]] = []
+        self.bytes = 0
+
+    @property
+    def rows(self) -> int:
+        """How many records were taken since the last batch."""
+        return len(self._offsets)
+
     def take(self, wait_s: float, messages: int = MESSAGES_A_CALL) -> None:
         """Take what there is, after `wait_s` at the latest. Raises AccessDeniedError, DependencyError."""
         self._take(self.consumer.consume(messages, wait_s))
@@ -179,7 +192,7 @@ class RecordReader:
     @property
     def is_full(self) -> bool:
         """Whether what was taken is as much as a batch may have."""
-        return len(self.rows) >= BATCH_ROWS or self.bytes >= BATCH_BYTES
+        return self.rows >= BATCH_ROWS or self.bytes >= BATCH_BYTES
 
     def _ended(self) -> bool:
         now, reading = time.monotonic(), self.reading
@@ -205,21 +218,26 @@ class RecordReader:
     def _add(self, messages: Sequence[Any]) -> None:
         reading = self.reading
         self.progressed = time.monotonic()
-        lasts = {message.partition(): message for message in messages}
+        partitions = [message.partition() for message in messages]
+        lasts = dict(zip(partitions, messages, strict=True))
         for partition, last in lasts.items():
             reading.reached[partition] = last.offset() + 1
             epoch = last.leader_epoch()
             reading.leader_epochs[partition] = -1 if epoch is None else epoch
-        taken = [(m.key(), m.value(), m.partition(), m.offset(), *m.timestamp()) for m in messages]
-        if reading.until is not None:
-            until = reading.until
-            taken = [row for row in taken if row[3] < until[row[2]]]
+        if (until := reading.until) is not None:
+            messages = [m for m, p in zip(messages, partitions, strict=True) if m.offset() < until[p]]
+            partitions = [message.partition() for message in messages]
             for partition, last in lasts.items():
                 if last.offset() + 1 >= until[partition]:
                     self._done(partition)
-        self.rows += taken
-        self.bytes += sum(len(row[0] or b"") + len(row[1] or b"") for row in taken)
-        reading.rows += len(taken)
+        keys, values = [m.key() for m in messages], [m.value() for m in messages]
+        self._keys += keys
+        self._values += values
+        self._partitions += partitions
+        self._offsets += [m.offset() for m in messages]
+        self._stamps += [m.timestamp() for m in messages]
+        self.bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+        reading.rows += len(messages)
 
     def _heed(self, message: Any) -> None:  # noqa: ANN401 - the library has no types
         """Act on an event that is no record: an end of partition, or an error worth stopping for."""
@@ -257,16 +275,17 @@ class RecordReader:
 
     def cut(self) -> pa.RecordBatch:
         """Return a batch of what was taken since the last one; there must be something."""
-        keys, values, partitions, offsets, kinds, stamps = zip(*self.rows, strict=True)
+        kinds, stamps = zip(*self._stamps, strict=True)
         arrays = [
-            pa.array(keys, pa.binary()),
-            pa.array(values, pa.binary()),
-            pa.repeat(pa.scalar(self.topic, pa.string()), len(keys)),
-            pa.array(partitions, pa.int32()),
-            pa.array(offsets, pa.int64()),
+            pa.array(self._keys, pa.binary()),
+            pa.array(self._values, pa.binary()),
+            pa.repeat(pa.scalar(self.topic, pa.string()), self.rows),
+            pa.array(self._partitions, pa.int32()),
+            pa.array(self._offsets, pa.int64()),
             pa.array(stamps, pa.int64()).cast(RECORD_SCHEMA.field("timestamp").type),
             # The client counts from "none" = 0, the Kafka source from "none" = -1.
             pa.array([kind - 1 for kind in kinds], pa.int32()),
         ]
-        self.rows, self.bytes, self.flushed = [], 0, time.monotonic()
+        self.flushed = time.monotonic()
+        self._clear()
         return pa.RecordBatch.from_arrays(arrays, schema=RECORD_SCHEMA)

@@ -30,6 +30,8 @@ ROOM_BYTES = 4_096
 DROPPED = -1
 """Committed offset of a partition that the coordinator has dropped."""
 
+_DROPPED = DROPPED.to_bytes(8, "big", signed=True)
+
 _TOPIC = Struct(">HI")
 _ENTRY = Struct(">iqq")
 _packed = msgspec.msgpack.Encoder().encode
@@ -61,7 +63,7 @@ def keep(held: Positions, at: int, partitions: bytes, offsets: bytes) -> None:
 
 def drop(held: Positions, at: int, topic: str, partition: int) -> None:
     """Take the position of a partition out: its offset expired, or was deleted."""
-    keep(held, at, partition_entry(topic.encode(), partition), DROPPED.to_bytes(8, "big", signed=True))
+    keep(held, at, partition_entry(topic.encode(), partition), _DROPPED)
 
 
 def merge(held: Positions) -> None:
@@ -96,6 +98,23 @@ def read(text: str) -> Positions:
 def newest(places: Mapping[str, Mapping[int, Position]]) -> int:
     """Return when (ms) the newest of the positions was committed, -1 where there is none."""
     return max((place.at for topic in places.values() for place in topic.values()), default=-1)
+
+
+def committed_at(held: Positions) -> int:
+    """Return when (ms) the newest of positions that are plain was committed, -1 where there is none."""
+    if held.runs:
+        return max(at for at, _ in held.runs.values())
+    return newest(_listed(held.table))
+
+
+def is_plain(held: Positions) -> bool:
+    """Whether these are positions of a group with a record of its own, and none was perhaps dropped."""
+    return not held.lone and not any(has_dropped(offsets) for _, offsets in held.runs.values())
+
+
+def has_dropped(offsets: bytes) -> bool:
+    """Whether the offsets of a run (O of the row contract) may say that a partition was dropped."""
+    return _DROPPED in offsets
 
 
 def _table(places: Places) -> bytes:

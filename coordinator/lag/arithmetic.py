@@ -102,3 +102,14 @@ class Ends:
             key=lambda place: (self.at[place + 1] - self.at[place - 1]) / (newest - self.at[place] + 1),
         )
         del self.at[worst], self.end[worst]
+
+
+def total(values: list[int | None]) -> int | None:
+    """Return the sum of the values that are known, None where none is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def most(values: list[int | None]) -> int | None:
+    """Return the largest of the values that are known, None where none is."""
+    return max([value for value in values if value is not None], default=None)

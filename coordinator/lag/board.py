@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import asking, committing, windows
-from rebalance_monitor.coordinator.lag.arithmetic import Ends, records
+from rebalance_monitor.coordinator.lag.arithmetic import Ends, most, records, total
 from rebalance_monitor.coordinator.lag.asking import Asked
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS, UNKNOWN
+from rebalance_monitor.coordinator.lag.repeats import Repeats
 from rebalance_monitor.coordinator.lag.windows import MARKER, Track
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.commits.positions import Places, Position
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.state.positions import Positions
 
 MAX_TOPIC = 249
 """Characters of a topic's name that Kafka allows."""
@@ -46,7 +48,7 @@ TOTALS_KEPT = 120
 
 
 class Source(StrEnum):
-    """Where a group's positions come from: commits on the topic, or the brokers' answers to OffsetFetch."""
+    """Where positions come from: commits on the topic, or the brokers' answers to OffsetFetch."""
 
     TOPIC = "topic"
     BROKERS = "brokers"
@@ -144,15 +146,19 @@ class Consumed:
     """One group: its positions, the windows of its partitions, its newest lag and its last totals.
 
     `written`: the positions as the topic has them, `published` the clock (ms) of these; `places` those that
-    lag is measured from, the same unless the group commits by transactions (`asking.py`). `went_back`: some
-    are smaller than before. `lone`: it has no record of its own. `marked`: as of `Positions`. `counts`:
-    offsets committed until which clock. `topics_changed`: other topics than before.
+    lag is measured from, the same unless the group commits by transactions (`asking.py`). `last_commit`: when
+    it committed last (ms), -1 where nothing is known. `went_back`: some are smaller than before. `lone`: it
+    has no record of its own. `marked`: as of `Positions`. `counts`: offsets committed until which clock.
+    `topics_changed`: other topics than before. `body`: positions that were not unpacked. `repeats`: takes
+    what is new in the next ones, where these are the topic's.
     """
 
     places: Places = field(default_factory=dict)
     written: Places = field(default_factory=dict)
     tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
     published: int = -1
+    last_commit: int = -1
+    body: str = ""
     went_back: bool = False
     lag: GroupLag | None = None
     totals: Totals = field(default_factory=Totals)
@@ -161,11 +167,13 @@ class Consumed:
     topics_changed: bool = False
     marked: bool = False
     asked: Asked = field(default_factory=Asked)
+    repeats: Repeats | None = None
 
     @property
-    def last_commit(self) -> int:
-        """When it committed last, ms; -1 where nothing is known."""
-        return positions.newest(self.written)
+    def partitions(self) -> int:
+        """Return how many partitions have a position."""
+        found = positions.places_of(positions.read(self.body)) if self.body else self.places
+        return sum(map(len, found.values()))
 
     @property
     def may_be_pending(self) -> bool:
@@ -177,9 +185,18 @@ class Consumed:
         self.tracks = {}
         self.place(places)
 
+    def repeat(self, held: Positions) -> bool:
+        """Take what is new in positions of known partitions; False where they must be taken as a whole."""
+        found = None if self.repeats is None or held.lone != self.lone else self.repeats.take(held)
+        if found is None:
+            return False
+        self.went_back |= found.went_back
+        self.last_commit, self.topics_changed = max(self.last_commit, found.newest), False
+        return True
+
     def place(self, places: Places) -> None:
         """Measure lag from these positions from now on."""
-        self.places = places
+        self.places, self.repeats = places, None
         for topic, partition, place in _each(places):
             track = self.tracks.get((topic, partition))
             if track is None:
@@ -191,9 +208,14 @@ class Consumed:
 
 
 class Board:
-    """The groups' positions and lag; not for several threads, but for `topics`."""
+    """The groups' positions and lag; not for several threads, but for `topics`.
 
-    def __init__(self) -> None:
+    `measures`: whether samples of ends will come. Without them nobody asks for single positions, which are
+    the dearest part: when and how fast a group commits is all that is kept.
+    """
+
+    def __init__(self, *, measures: bool = True) -> None:
+        self._measures = measures
         self.groups: dict[str, Consumed] = {}
         self.sample: EndsSample | None = None
         self.topics: frozenset[str] = frozenset()
@@ -208,22 +230,32 @@ class Board:
     def publish(self, group: str, body: str, now: int) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms)."""
         held = positions.read(body)
+        if not self._measures and positions.is_plain(held):
+            consumed = self.groups.setdefault(group, Consumed())
+            consumed.body, consumed.last_commit = body, positions.committed_at(held)
+            _note(consumed, held, now)
+            return
+        if (known := self.groups.get(group)) is not None and known.repeat(held):
+            _note(known, held, now)
+            return
         found = positions.places_of(held)
         # A topic of a longer name is none that Kafka makes: whoever committed to it forged the record.
         places = {
             t: dict(sorted(partitions.items())) for t, partitions in found.items() if len(t) <= MAX_TOPIC
         }
-        if not places:
-            # All its offsets have expired or were deleted.
+        if not places:  # All its offsets have expired or were deleted.
             self.forget(group)
             return
         consumed = self.groups.setdefault(group, Consumed())
         consumed.topics_changed = consumed.lone != held.lone or consumed.written.keys() != places.keys()
-        consumed.lone, consumed.marked = held.lone, held.marked
-        committing.count(consumed.counts, now, held.commits)
-        consumed.written, consumed.published = places, now
-        if not consumed.asked.transactional:
+        consumed.written = places
+        consumed.body, consumed.last_commit = "", positions.newest(places)
+        _note(consumed, held, now)
+        if not self._measures:
+            consumed.places = places
+        elif not consumed.asked.transactional:
             consumed.place(places)
+            consumed.repeats = Repeats(held, places, consumed.tracks)
 
     def forget(self, group: str) -> None:
         """Forget a group that is gone."""
@@ -238,17 +270,18 @@ class Board:
             return []
         lone = [name for name, consumed in self.groups.items() if consumed.lone]
         most = len(lone) - MAX_LONE
-        gone = nsmallest(most + MAX_LONE // 10, lone, key=self._last_commit) if most > 0 else []
+        gone = (
+            nsmallest(most + MAX_LONE // 10, lone, key=lambda name: self.groups[name].last_commit)
+            if most > 0
+            else []
+        )
         for name in gone:
             self.forget(name)
         return gone
 
-    def _last_commit(self, group: str) -> int:
-        return self.groups[group].last_commit
-
     def want(self, now: int) -> None:
         """Work out which topics to ask for at `now` (ms), now and then: it looks at every position."""
-        if self._wanted_at <= now < self._wanted_at + WANT_MS:
+        if not self._measures or self._wanted_at <= now < self._wanted_at + WANT_MS:
             return
         self._wanted_at = now
         since = now - LATELY_MS
@@ -302,8 +335,8 @@ class Board:
         }
         return GroupLag(
             sample.at,
-            _sum([topic.records for topic in topics.values()]),
-            _most([topic.age_ms for topic in topics.values()]),
+            total([topic.records for topic in topics.values()]),
+            most([topic.age_ms for topic in topics.values()]),
             sum(topic.unknown for topic in topics.values()),
             topics,
             as_of,
@@ -331,7 +364,13 @@ class Board:
                 windows.pause(track)
             windows.observe(track, waiting, at)
         waits = [one.records for one in found]
-        return TopicLag(_sum(waits), _most([one.age_ms for one in found]), waits.count(None), tuple(found))
+        return TopicLag(total(waits), most([one.age_ms for one in found]), waits.count(None), tuple(found))
+
+
+def _note(consumed: Consumed, held: Positions, now: int) -> None:
+    """Take what a group published at the clock `now` (ms) beside its positions."""
+    consumed.lone, consumed.marked, consumed.published = held.lone, held.marked, now
+    committing.count(consumed.counts, now, held.commits)
 
 
 def _age(ends: Ends, place: Position, as_of: int) -> int | None:
@@ -355,12 +394,3 @@ def _as_of(consumed: Consumed, sample: EndsSample) -> int:
 
 def _each(places: Places) -> Iterator[tuple[str, int, Position]]:
     return ((topic, p, place) for topic, found in places.items() for p, place in found.items())
-
-
-def _sum(values: list[int | None]) -> int | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known else None
-
-
-def _most(values: list[int | None]) -> int | None:
-    return max([value for value in values if value is not None], default=None)

@@ -170,7 +170,7 @@ def _partition_seconds(finding: Finding, consumed: Consumed | None) -> float:
     stopped = finding.stopped_ms_max or finding.stopped_ms_min
     if finding.kind is not Kind.REBALANCE or consumed is None or not stopped:
         return 0.0
-    return round((finding.partitions_affected or len(consumed.tracks)) * stopped / 1000, 1)
+    return round((finding.partitions_affected or consumed.partitions) * stopped / 1000, 1)
 
 
 def _details(known: Stopped) -> Details:

@@ -9,10 +9,11 @@ counter ever goes back. A group's series go with it, or with its place.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -112,7 +113,8 @@ class Places:
     """Who has series of its own; `gone` is called with each group that loses its place."""
 
     def __init__(self, limits: Limits, gone: Callable[[str], object]) -> None:
-        self._limits = limits
+        self._most = limits.max_groups
+        self._allowed, self._denied = _any_of(limits.allow), _any_of(limits.deny)
         self._gone = gone
         self._rank: dict[str, int] = {}
         self._seats: tuple[dict[str, None], ...] = tuple({} for _ in range(TROUBLED + 1))
@@ -128,9 +130,9 @@ class Places:
             return group
         label = self.label(group)
         # A group may go by the very name of the sum: it is part of it.
-        if label is None or group == OTHER or not _matches(group, self._limits.allow):
+        if label is None or group == OTHER or not self._allowed.match(group):
             return label
-        if len(self._rank) >= self._limits.max_groups and not self._evict(rank):
+        if len(self._rank) >= self._most and not self._evict(rank):
             return OTHER
         self._sit(group, rank)
         return group
@@ -139,7 +141,7 @@ class Places:
         """Return the label of `group` as it is; None for a denied group."""
         if group in self._rank:
             return group
-        return None if _matches(group, self._limits.deny) else OTHER
+        return None if self._denied.match(group) else OTHER
 
     def leave(self, group: str) -> None:
         """Free the place of a group that is gone."""
@@ -253,5 +255,6 @@ def _mark(finding: Finding, value: float) -> Mark:
     return Mark(finding.id, value, finding.at / 1000)
 
 
-def _matches(group: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatchcase(group, pattern) for pattern in patterns)
+def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+    """Return what matches a name that one of the shell patterns matches: every commit of a group asks."""
+    return re.compile("|".join(map(translate, patterns)) or "(?!)")

@@ -7,6 +7,7 @@ nothing about the contracts: it is logged and tried again after as many batches.
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ class Auditor:
         self._audited = 0
         self._process: AuditProcess | None = None
         self._stopped = False
+        # An audit that starts while the job ends is ended too, or not started.
+        self._starting = threading.Lock()
         is_wanted = settings.audit.every_batches > 0
         if not is_wanted:
             # What an earlier process found would stay open for good.
@@ -56,10 +59,10 @@ class Auditor:
 
     def __exit__(self, *reason: object) -> None:
         """End the audit under way: nobody waits for it."""
-        self._stopped = True
-        process = self._process
-        if process is not None:
-            process.end()
+        with self._starting:
+            self._stopped = True
+            if self._process is not None:
+                self._process.end()
         self._keeper.__exit__(*reason)
 
     def _turn(self) -> None:
@@ -79,8 +82,11 @@ class Auditor:
         log.log(30 if broken else 20, "audit", contracts=len(found), broken=broken or None)
 
     def _apart(self) -> list[Outcome] | str:
-        self._process = AuditProcess()
+        with self._starting:
+            if self._stopped:
+                return "the job ends"
+            process = self._process = AuditProcess()
         try:
-            return self._process.outcomes(self._settings, self._storage)
+            return process.outcomes(self._settings, self._storage)
         finally:
             self._process = None

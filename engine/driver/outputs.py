@@ -89,7 +89,7 @@ class Outputs:
             usual_age_ms,
             probe_ms,
             self._opened,
-            self._samples,
+            self._samples if settings.ends.enabled else None,
         )
         self._ends = _ends(settings, self._parts)
         self.writer = BatchWriter(

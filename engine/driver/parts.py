@@ -43,7 +43,7 @@ class Parts:
 
     `notices` is what the main loop has to tell; `usual_age_ms` and `probe_ms` see Health. `opened` gives the
     newest finding of each open incident, as it was told. `ends` gives the samples of topics' ends since it
-    was called last.
+    was called last, None where there are never any.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Parts:
         usual_age_ms: int = USUAL_AGE_MS,
         probe_ms: int | None = PROBE_MS,
         opened: Callable[[], Iterable[Finding]] = tuple,
-        ends: Callable[[], list[EndsSample]] = list,
+        ends: Callable[[], list[EndsSample]] | None = list,
     ) -> None:
         self._settings = settings
         self._cluster = cluster
@@ -64,8 +64,8 @@ class Parts:
         self._usual_age_ms = usual_age_ms
         self._probe_ms = probe_ms
         self._opened = opened
-        self._ends = ends
-        self._board = Board()
+        self._ends = ends or list
+        self._board = Board(measures=ends is not None)
         self._summaries: dict[str, dict[str, Any]] = {}
         self._has_new_groups = False
         self._now = -1

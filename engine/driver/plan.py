@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import structlog
 
-from rebalance_monitor.checkpoints.errors import FolderError
+from rebalance_monitor.checkpoints.errors import FolderError, UnreachableError
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.state.batch_log import read_log
 from rebalance_monitor.checkpoints.state.inspection import ELSEWHERE
@@ -29,7 +29,7 @@ from rebalance_monitor.checkpoints.state.spark_log import SparkLog, require_whol
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
-from rebalance_monitor.checkpoints.storage.places import place_at
+from rebalance_monitor.checkpoints.storage.places import is_remote, place_at
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
@@ -37,13 +37,14 @@ from rebalance_monitor.engine.topic.leader_epochs import Marks, read_marks, writ
 from rebalance_monitor.engine.topic.topic import note_cut
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.storage import Storage
 
 log = structlog.get_logger()
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,9 @@ def plan_state(
         plan = _resumed(storage, stored, found, facts, choice.spark_log)
     else:
         number = next_generation(storage.states)
+        if storage.remote:
+            # Found out now, not when Spark's query fails on it again and again.
+            _asked(storage.location(number), lambda place: place.exists())
         word = settings.storage.rebuild
         _require_there(facts, settings)
         skip = dict(settings.source.skip)
@@ -274,10 +278,25 @@ def _spark_log(storage: Storage, generation: int, lanes: int) -> SparkLog | None
     """
     if not storage.remote:
         return _whole_log(storage.checkpoint(generation), lanes)
+    return _asked(storage.location(generation), lambda place: _whole_log(place, lanes))
+
+
+def _asked(location: str, ask: Callable[[Place], T]) -> T | None:
+    """Return what the place says where Spark writes; None, which is logged, where only Spark reaches it.
+
+    Raises UnreachableError where Hadoop's client, which is Spark's own, does not reach it.
+    """
+    by_hadoop = False
     try:
-        return _whole_log(place_at(storage.location(generation)), lanes)
+        place = place_at(location)
+        by_hadoop = is_remote(place) and place.by_hadoop
+        return ask(place)
+    except UnreachableError:
+        raise
     except (FolderError, OSError) as error:
-        log.warning("the checkpoint's own log is not looked at", why=str(error))
+        if by_hadoop:
+            raise UnreachableError(location, error) from error
+        log.warning("the checkpoint's own log is not read", why=str(error))
         return None
 
 

@@ -27,7 +27,7 @@ from rebalance_monitor.engine.driver.failures import classify_failure
 from rebalance_monitor.engine.embedded.again import run_again
 from rebalance_monitor.engine.embedded.core import Core
 from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
-from rebalance_monitor.engine.memory import uncollected
+from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected
 from rebalance_monitor.engine.topic.guard import has_read
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class EmbeddedEngine:
             start = query.facts.begins if self._settings.source.starting == "earliest" else query.facts.ends
             start = {p: max(at, query.skip.get(p, -1) + 1) for p, at in start.items()}
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
-        with RecordReader(properties, Reading(start), topic, FETCHING) as reader:
+        with collected_rarely(), RecordReader(properties, Reading(start), topic, FETCHING) as reader:
             ends = log_ends(properties, topic)
             feed = Feed(reader, ends, self._stop, every_s=self._settings.trigger.seconds)
             turns = _Turns(kept, core, feed, self._writer)
@@ -141,6 +141,7 @@ class EmbeddedEngine:
         on_progress: Callable[[Progress], bool],
         on_turn: Callable[[], bool],
     ) -> tuple[End, Exception | None]:
+        history, is_live = query.facts.filled(), False
         while not self._stop.is_set():
             try:
                 with uncollected():
@@ -155,9 +156,12 @@ class EmbeddedEngine:
             if ends:
                 turns.keep()
                 return End.REPLACED, None
-            if self._options.available_now and has_read(progress.ends or {}, query.facts.filled()):
-                turns.keep()
-                return End.FINISHED, None
+            if not is_live and has_read(progress.ends or {}, history):
+                if self._options.available_now:
+                    turns.keep()
+                    return End.FINISHED, None
+                is_live = True
+                take_for_good()
         turns.keep()
         return End.STOPPED, None
 

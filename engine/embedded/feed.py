@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.reader import RecordReader
 
 WAIT_S = 0.2
-"""What a record waits for others at most."""
+"""What a record waits for others at most: batches are no closer together, unless they are full."""
+
+NAP_S = 0.5
+"""While nothing comes the reader wakes this often, to see whether it shall stop."""
 
 SHORT_S = 0.05
 PATIENCE_S = 1.0
@@ -69,7 +72,7 @@ class Feed:
         self._reader, self._ends, self._stop = reader, ends, stop
         self._every_s, self._most = every_s, most
         self._wall_ms = wall_ms
-        self._due = self._free_at = time.monotonic()
+        self._due = self._free_at = self._ended = time.monotonic()
 
     def next(self) -> Fed:
         """Return the next batch, perhaps without records. Blocks, but not for long once `stop` is set."""
@@ -77,7 +80,8 @@ class Feed:
         at = self._wall_ms()
         ends = self._ends.ask(self._reader.reading.start)
         is_read = ends is not None and self._read_to(ends)
-        self._due = time.monotonic() + self._every_s
+        self._ended = time.monotonic()
+        self._due = self._ended + self._every_s
         extent = Extent.USUAL if is_read else Extent.LIMITED
         reading = self._reader.reading
         until = {**reading.start, **reading.reached}
@@ -85,19 +89,27 @@ class Feed:
         return Fed(self._cut(), at, extent, until, lag)
 
     def _await_records(self) -> None:
-        """Take what there is, at once where the batch is due; else wait for a first record."""
-        is_due = False
-        while not (is_due or self._reader.rows or self._stop.is_set()):
+        """Take what there is, at once where the batch is due; else wait for a first record and for others.
+
+        A record that comes after a lull finds nobody to wait for.
+        """
+        reader = self._reader
+        while not (reader.rows or self._stop.is_set()):
             left = self._due - time.monotonic()
-            is_due = left <= 0
-            self._reader.take(min(WAIT_S, max(left, 0.0)))
+            if left <= 0:
+                reader.take(0.0)
+                return
+            reader.take(min(NAP_S, left), 1)
+        reader.take(max(self._ended + WAIT_S - time.monotonic(), 0.0))
 
     def _read_to(self, ends: Mapping[int, int]) -> bool:
         patience = time.monotonic() + PATIENCE_S
         while not (is_read := self._reader.reading.has_reached(ends)):
             if self._reader.is_full or self._stop.is_set() or time.monotonic() > patience:
                 break
-            self._reader.take(SHORT_S)
+            # Asked for many, the client waits for as many; asked for one, until there is one.
+            self._reader.take(SHORT_S, 1)
+            self._reader.take(0.0)
         return is_read
 
     def _cut(self) -> tuple[pa.RecordBatch, ...]:

@@ -22,7 +22,7 @@ from rebalance_monitor.engine.batch.step import Extent, Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.embedded.core import Core
 from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
-from rebalance_monitor.engine.memory import uncollected
+from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
@@ -106,7 +106,7 @@ class Watch:
         properties, topic = self.settings.kafka.client_properties(), facts.name
         core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger.seconds
         reading = Reading(facts.begins)
-        with RecordReader(properties, reading, topic, FETCHING) as reader:
+        with collected_rarely(), RecordReader(properties, reading, topic, FETCHING) as reader:
             feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
             while not self.stop.is_set():
                 self._turn(core, feed.next, outputs)
@@ -115,6 +115,7 @@ class Watch:
                     self.onlooker.reads(reading.rows)
                     is_live = has_read(reading.reached, plan.catching_up)
                     if is_live:
+                        take_for_good()
                         self.onlooker.follows(core.census(wall_ms()), outputs.serving.url)
 
     def _probe(self, plan: Plan, outputs: Outputs) -> None:

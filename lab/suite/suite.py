@@ -302,7 +302,6 @@ def capture_broker(broker: LabBroker, path: Path, sightings: list[str]) -> None:
             cluster_id=admin.cluster_id(),
             topic_id=topic.id if topic else "",
             partitions=len(start),
-            start_offsets=start,
             end_offsets=end,
             broker_version=broker.version,
             captured_at=int(time.time() * 1000),

@@ -1,25 +1,10 @@
-"""File systems of Hadoop for the whole session: local files of a JVM, and ViewFS over HDFS."""
+"""A file system of Hadoop for the whole session: ViewFS over HDFS."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.checkpoints.stores import StoreOfHadoop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(scope="session")
-def hadoop_jvm() -> Iterator[object]:
-    """A JVM with the Hadoop of the installed Spark."""
-    pytest.importorskip("pyspark")
-    from rebalance_monitor.cluster.jars.gateway import java_gateway
-
-    with java_gateway(()) as jvm:
-        yield jvm
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from rebalance_monitor.engine.memory import ARENAS, uncollected
+from rebalance_monitor.engine.memory import ARENAS, COLLECT_AFTER, collected_rarely, uncollected
 
 RUN = """
 import pyarrow as pa
@@ -108,3 +108,36 @@ def test_the_collector_goes_on_after_what_is_not_looked_through_even_where_that_
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_garbage_is_looked_for_rarely_for_as_long_as_a_block_lasts_and_as_before_behind_it() -> None:
+    before = gc.get_threshold()
+    with collected_rarely():
+        assert gc.get_threshold() == (COLLECT_AFTER, *before[1:])
+    assert gc.get_threshold() == before
+    with pytest.raises(ZeroDivisionError), collected_rarely():
+        1 / 0  # noqa: B018 - it fails
+    assert gc.get_threshold() == before
+
+
+HELD = """
+import gc, weakref
+from rebalance_monitor.engine.memory import take_for_good
+
+class Node: pass
+
+def cycle():
+    one = Node()
+    one.itself = one
+    return weakref.ref(one)
+
+gc.disable()
+lost, held = cycle(), [Node() for _ in range(1_000)]
+take_for_good()
+print(lost() is None, gc.get_freeze_count() >= 1_000)
+"""
+
+
+def test_what_is_held_is_taken_for_good_and_cyclic_garbage_is_freed_first() -> None:
+    done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "True"]

@@ -85,7 +85,6 @@ def write(records: list[Record], embedded: list[dict[str, Any]], kafka: str) -> 
     metadata = Metadata(
         cluster_id="corpus",
         partitions=PARTITIONS,
-        start_offsets=dict.fromkeys(ends, 0),
         end_offsets=ends,
         broker_version=kafka,
     )

@@ -35,7 +35,6 @@ class Switch:
 
     kind = "kafka"
     name = "topic"
-    is_idempotent = False
     resend_ms = None
 
     def __init__(self, sink: KafkaSink) -> None:

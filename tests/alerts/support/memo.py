@@ -34,7 +34,7 @@ SECTION: dict[str, Any] = {
 class Memo:
     """A sink that remembers; `answers` come first. `hangs` makes every call wait for it."""
 
-    name, kind, is_idempotent, resend_ms = "sre/slack", "slack", True, None
+    name, kind, resend_ms = "sre/slack", "slack", None
 
     def __init__(self) -> None:
         self.told: list[Notification] = []

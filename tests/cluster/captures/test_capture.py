@@ -96,7 +96,6 @@ def test_metadata_sightings_and_ends_come_back(tmp_path: Path) -> None:
         cluster_id="c",
         topic_id="t",
         partitions=3,
-        start_offsets={0: 0, 2: 5},
         end_offsets={0: 9, 2: 7},
         leader_epochs={0: 4},
         broker_version="4.1",

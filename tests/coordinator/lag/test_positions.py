@@ -77,3 +77,17 @@ def test_a_dropped_offset_is_no_position(found: list[Run], topic: str, partition
     held = kept(found)
     positions.drop(held, 5, topic, partition)
     assert flat(held) == {place: one for place, one in newest(found).items() if place != (topic, partition)}
+
+
+@given(runs, st.booleans())
+def test_plain_positions_tell_their_newest_commit_without_being_unpacked(
+    found: list[Run],
+    merged: bool,  # noqa: FBT001 - drawn
+) -> None:
+    held = kept(sorted(found, key=lambda run: run[0]))
+    if merged:
+        positions.merge(held)
+    dropped = any(offset < 0 for _, listed in found for *_, offset in listed)
+    assert positions.is_plain(held) or dropped
+    if positions.is_plain(held):
+        assert positions.committed_at(held) == positions.newest(positions.places_of(held))

@@ -42,3 +42,15 @@ def test_a_listing_before_any_group_is_known_says_nothing_about_what_an_earlier_
     after = Live(SETTINGS, "c1", live.snapshot())
     assert after.on_samples([replace(listing, at=listing.at + 1_000)], {}) == []
     assert after.snapshot()["visibility"] == live.snapshot()["visibility"]
+
+
+def test_a_listing_waits_for_groups_that_are_older_than_it_and_is_compared_once() -> None:
+    live = Live(SETTINGS, "c1")
+    young = {"g": {"state": "Stable", "at": T0 + 60_000}}
+    old = {**young, "h": {"state": "Stable", "at": T0 - 60_000}}
+    heard = replace(look(0, seen=False), listed=frozenset({"other"}))
+    looks = [replace(look(at, seen=False), listed=None) for at in (1_000, 2_000, 3_000)]
+    assert live.on_samples([heard, looks[0]], young) == []
+    (found,) = live.on_samples([looks[1]], old)
+    assert (found.details["missing"], found.details["expected"]) == ("h", 1)
+    assert live.on_samples([looks[2]], {**old, "i": old["h"]}) == []

@@ -173,7 +173,7 @@ class Echo:
     def findings(self, batch: Batch, wall: int) -> list[Finding]:  # noqa: ARG002 - as the protocol has it
         return list(batch.findings)
 
-    def carried(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:  # noqa: ARG002 - as above
+    def carry_over(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:  # noqa: ARG002 - as above
         return Outcome(told)
 
     def into(self, snapshot: Snapshot) -> Snapshot:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from rebalance_monitor.checkpoints.errors import UnreachableError
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.state.inspection import ELSEWHERE
-from rebalance_monitor.checkpoints.state.manifest import ManifestError, read_manifest
+from rebalance_monitor.checkpoints.state.manifest import ManifestError, read_manifest, write_manifest
 from rebalance_monitor.checkpoints.state.spark_log import SparkLogError
+from rebalance_monitor.checkpoints.storage.hadoop_jvm import use_jvm
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.model import Settings, Source
 from rebalance_monitor.config.model import Storage as StorageSettings
@@ -28,6 +30,7 @@ from rebalance_monitor.engine.embedded.engine import EmbeddedKind
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.leader_epochs import Kept, Mark, Marks, read_marks, write_marks
+from rebalance_monitor.lab.cluster.node import free_ports
 from rebalance_monitor.streaming.job.job import SparkKind
 
 if TYPE_CHECKING:
@@ -36,6 +39,9 @@ if TYPE_CHECKING:
 Engine = Literal["spark", "embedded"]
 FACTS = TopicFacts("__consumer_offsets", "topic", "cluster", {0: 0, 1: 7, 2: 0}, {0: 10, 1: 7, 2: 3})
 
+# A file system of a platform's Spark, which nothing here knows: whether a JVM runs or not, nobody is asked.
+ONLY_SPARKS = "dbfs:/monitor"
+RETRIES = "ipc.client.connect.max.retries"
 DEFAULTS = Settings()
 WORD = Settings(storage=StorageSettings(rebuild="2026-11-22"))
 
@@ -159,10 +165,12 @@ def test_a_topic_that_was_cut_off_below_what_was_read_is_refused(tmp_path: Path)
     assert plan(tmp_path, rebuild=True).rebuilt == "asked for by --rebuild-state"
 
 
-def test_a_checkpoint_elsewhere_is_resumed_and_its_cut_off_topic_refused(tmp_path: Path) -> None:
-    storage = Storage(tmp_path, "hdfs://name:8020/monitor/")
+def test_a_checkpoint_that_only_spark_reaches_is_resumed_and_its_cut_off_topic_refused(
+    tmp_path: Path,
+) -> None:
+    storage = Storage(tmp_path, ONLY_SPARKS)
     first = planned(storage)
-    assert first.location == f"hdfs://name:8020/monitor/{storage.name.read_text()}/1"
+    assert first.location == f"{ONLY_SPARKS}/{storage.name.read_text()}/1"
     assert planned(storage) == first
     told = Ledger(storage.ledger).load().on_topic("topic", "cluster").after("q", 0, 0, {0: 9})
     Ledger(storage.ledger).commit(replace(told, generation=1))
@@ -182,6 +190,28 @@ def test_the_log_of_a_checkpoint_elsewhere_is_read_where_it_can_be_reached(tmp_p
     committed(replace(first, checkpoint=written), {0: 4, 1: 7, 2: 3})
     again = planned(storage)
     assert (again.read, again.is_new) == ({0: 4, 1: 7, 2: 3}, False)
+
+
+@pytest.mark.spark
+def test_a_checkpoint_that_hadoop_does_not_reach_is_refused_by_name_new_or_resumed(
+    tmp_path: Path,
+    hadoop_jvm: Any,  # noqa: ANN401 - of a JVM
+) -> None:
+    use_jvm(lambda _scheme: hadoop_jvm)
+    # No other test has this JVM ask over a network.
+    hadoop_jvm.org.apache.spark.deploy.SparkHadoopUtil.get().conf().set(RETRIES, "0")
+    unreachable = f"hdfs://127.0.0.1:{free_ports(1)[0]}/monitor"
+    storage = Storage(tmp_path, unreachable)
+    with pytest.raises(UnreachableError, match=rf"^{unreachable}/m\w+/1 cannot be reached.*refused"):
+        planned(storage)
+    assert not storage.manifest.exists()
+
+    there = Storage(tmp_path, (tmp_path / "spark").as_uri())
+    stored = planned(there).manifest
+    write_manifest(there.manifest, replace(stored, elsewhere=storage.elsewhere))
+    with pytest.raises(UnreachableError, match=rf"^{unreachable}/m\w+/1 cannot be reached.*refused"):
+        planned(storage)
+    assert read_manifest(there.manifest) == replace(stored, elsewhere=storage.elsewhere)
 
 
 def test_a_checkpoint_that_is_to_lie_elsewhere_from_now_on_is_rebuilt_there(tmp_path: Path) -> None:
@@ -212,7 +242,7 @@ def test_a_rebuild_that_was_not_told_before_the_process_died_is_told_by_the_next
 
 @pytest.mark.parametrize("name", ["", "../x", "ab c"])
 def test_a_damaged_name_of_a_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
-    storage = Storage(tmp_path, "hdfs://name/x")
+    storage = Storage(tmp_path, ONLY_SPARKS)
     planned(storage)
     storage.name.write_text(name)
     with pytest.raises(ConfigError, match="no name of a checkpoint"):
@@ -220,7 +250,7 @@ def test_a_damaged_name_of_a_checkpoint_is_refused(tmp_path: Path, name: str) ->
 
 
 def test_a_storage_made_anew_meets_no_checkpoint_of_the_one_before(tmp_path: Path) -> None:
-    places = [planned(Storage(tmp_path / name, "hdfs://name/x")).location for name in ("before", "after")]
+    places = [planned(Storage(tmp_path / name, ONLY_SPARKS)).location for name in ("before", "after")]
     assert places[0] != places[1]
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 from rebalance_monitor.engine.batch.step import Extent
-from rebalance_monitor.engine.embedded.feed import Feed
+from rebalance_monitor.engine.embedded.feed import NAP_S, WAIT_S, Feed
 from tests.cluster.clients.test_reader import Consumer, Message, eof
 
 if TYPE_CHECKING:
@@ -80,3 +80,33 @@ def test_what_is_read_beyond_the_cap_is_waited_for() -> None:
     assert offsets(found)[0] == [0, 1, 2]
     # Six bytes at one a second, of which the first second's come at once.
     assert [round(wait) for wait in waits] == [5]
+
+
+class Patient(Consumer):
+    """Notes how many messages it is asked for, and for how long."""
+
+    def __init__(self, *answers: list[Message]) -> None:
+        super().__init__(*answers)
+        self.asked: list[tuple[int, float]] = []
+
+    def consume(self, number: int, timeout: float) -> list[Message]:
+        self.asked.append((number, timeout))
+        return super().consume(number, timeout)
+
+
+def test_a_record_that_comes_after_a_lull_waits_for_no_other_one() -> None:
+    found = feed(Ends({0: 1}))
+    found._reader.consumer = consumer = Patient([], [], [Message(0)])
+    found._due, found._ended = found._due + 3_600.0, found._ended - 3_600.0
+    assert offsets(found)[0] == [0]
+    *naps, gathered = consumer.asked
+    assert naps == [(1, NAP_S)] * 3
+    assert gathered[1] == 0.0
+
+
+def test_a_record_that_comes_just_after_a_batch_waits_for_others() -> None:
+    found = feed(Ends({0: 2}))
+    found._reader.consumer = consumer = Patient([Message(0)], [Message(1)])
+    found._due, found._ended = found._due + 3_600.0, found._ended + 3_600.0
+    assert offsets(found)[0] == [0, 1]
+    assert consumer.asked[1][1] > WAIT_S
