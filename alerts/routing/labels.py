@@ -6,9 +6,9 @@ label without a value is left out, and matches as the empty text, as in Alertman
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.config.teams import team_of
 from rebalance_monitor.coordinator.findings.finding import part_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
 
@@ -51,7 +51,7 @@ def labels_of(finding: Finding, teams: Mapping[str, str]) -> Labels:
         "member_id": part_of(finding) if finding.kind is Kind.MEMBER_SILENT else "",
         "topic": _topic(finding),
         "group_type": finding.group_type or "",
-        "team": _team(finding.group, teams),
+        "team": team_of(finding.group, teams),
     }
     return {label: value for label, value in found.items() if value}
 
@@ -60,9 +60,3 @@ def _topic(finding: Finding) -> str:
     if finding.kind is Kind.OFFSETS_EXPIRING:
         return part_of(finding)
     return finding.topics[0] if finding.topics_total == 1 and finding.topics else ""
-
-
-def _team(group: str | None, teams: Mapping[str, str]) -> str:
-    if group is None:
-        return ""
-    return next((team for pattern, team in teams.items() if fnmatchcase(group, pattern)), "")

@@ -8,13 +8,16 @@ by the memory alone, so a journal that is lost loses nothing.
 from __future__ import annotations
 
 import json
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from rebalance_monitor.checkpoints.storage.lines import LineParts
+from rebalance_monitor.checkpoints.storage.lines import LineParts, read_whole
 from rebalance_monitor.checkpoints.storage.places import is_remote
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rebalance_monitor.alerts.dispatch.plan import Outgoing
     from rebalance_monitor.alerts.messages.notification import Notification
     from rebalance_monitor.checkpoints.storage.places import Place
@@ -55,6 +58,27 @@ class Journal:
         """Append one notification that arrived at `now` (ms). Raises OSError."""
         line = json.dumps(entry(outgoing, now), ensure_ascii=False) + "\n"
         self._pages.append(line.encode(errors="replace"))
+
+
+def notified(folder: Place, identities: Collection[str], limit: int) -> list[dict[str, Any]]:
+    """Return the newest lines about incidents or findings of these ids, newest first. Raises OSError."""
+    wanted, named = set(identities), [json.dumps(one).encode() for one in identities]
+    found: deque[dict[str, Any]] = deque(maxlen=limit)
+    for name in ("notifications.old.jsonl", "notifications.jsonl"):
+        for line in read_whole(folder / name).split(b"\n"):
+            if any(one in line for one in named) and (told := _read(line)) is not None:
+                about = {*told.get("findings", ()), *told.get("incidents", ())}
+                if wanted & about:
+                    found.append(told)
+    return list(found)[::-1]
+
+
+def _read(line: bytes) -> dict[str, Any] | None:
+    """Return the line, None for one that a crash cut short."""
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        return None
 
 
 class JournalFile:
@@ -109,5 +133,8 @@ def entry(outgoing: Outgoing, now: int) -> dict[str, Any]:
         "title": told.message.title,
         "thread": told.thread,
         "key": told.key,
+        "incidents": list(dict.fromkeys(alert.finding.incident or alert.finding.id for alert in told.alerts))[
+            :MAX_NAMED
+        ],
         "findings": [alert.finding.id for alert in told.alerts[:MAX_NAMED]],
     }

@@ -16,10 +16,12 @@ import time
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.alerts.routing.labels import KNOWN
 from rebalance_monitor.alerts.routing.matchers import Matcher, all_match, parse
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.checkpoints.storage.places import is_remote
+from rebalance_monitor.config.durations import milliseconds
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -55,6 +57,10 @@ class Silence:
     def holds(self, now: int) -> bool:
         """Whether it holds at `now`."""
         return self.starts_at <= now < self.ends_at
+
+    def covers(self, labels: Labels) -> bool:
+        """Whether its matchers mean an alert with these labels."""
+        return all_match([matcher for text in self.matchers for matcher in parse(text)], labels)
 
 
 class SilenceFiles:
@@ -93,6 +99,9 @@ class SilenceFiles:
             parsed = parse(matchers)
         except ValueError as error:
             raise SilenceError(str(error)) from error
+        unknown = [matcher.label for matcher in parsed if matcher.label not in KNOWN]
+        if unknown:
+            raise SilenceError(f"no alert has the label {unknown[0]!r}; the labels are {', '.join(KNOWN)}")
         if all(matcher.matches({}) for matcher in parsed):
             raise SilenceError(f"{matchers!r} would silence everything: name at least one value")
         if ends_at <= now:
@@ -106,6 +115,14 @@ class SilenceFiles:
             if _end(name) + KEEP_MS <= now:
                 (self.folder / name).unlink(missing_ok=True)
         return made
+
+    def add_for(self, lasts: str, matchers: str, created_by: str, comment: str, now: int) -> Silence:
+        """Make a silence that holds for so long (`2h`) from `now` on. Raises SilenceError."""
+        try:
+            ends_at = now + milliseconds(lasts)
+        except ValueError as error:
+            raise SilenceError(str(error)) from error
+        return self.add(matchers, ends_at, created_by, comment, now)
 
     def expire(self, identity: str, now: int) -> Silence:
         """End a silence now. Raises SilenceError if there is none of this id that has not ended."""

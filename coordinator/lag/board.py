@@ -96,11 +96,57 @@ class TopicLag:
     partitions: tuple[PartitionLag, ...]
 
 
+class Totals(Sequence[tuple[int, int]]):
+    """A group's newest totals, oldest first: time of the sample (ms) and records that waited.
+
+    One thread adds, any may read: times and records alternate in one array, which changes as a whole.
+    """
+
+    __slots__ = ("_pairs",)
+
+    def __init__(self) -> None:
+        self._pairs = array("q")
+
+    def add(self, at: int, records: int) -> None:
+        """Take a total; of too many the oldest go."""
+        self._pairs.extend((at, records))
+        if len(self._pairs) > 2 * TOTALS_KEPT:
+            del self._pairs[:2]
+
+    def every(self, step: int) -> list[int]:
+        """Return the newest records, the ones `step` samples before, and so on, oldest first."""
+        return self._pairs[::-2][::step].tolist()[::-1]
+
+    def copied(self) -> list[tuple[int, int]]:
+        """Return all of them."""
+        pairs = self._pairs[:]
+        return list(zip(pairs[::2], pairs[1::2], strict=True))
+
+    def __len__(self) -> int:
+        return len(self._pairs) // 2
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Iterate over a copy."""
+        return iter(self.copied())
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[int, int]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
+    def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
+        """Return the total at a place, or those of a slice."""
+        if isinstance(place, slice):
+            return self.copied()[place]
+        number = range(len(self))[place]
+        return self._pairs[2 * number], self._pairs[2 * number + 1]
+
+
 @dataclass(frozen=True, slots=True)
 class GroupLag:
     """A group's lag at one sample (`at`, ms): sums and worst of its topics, None where it is of none.
 
-    `as_of`: the time (ms) of which positions and ends are compared. `source`: of the positions.
+    `as_of`: the time (ms) of which positions and ends are compared. `source`: of the positions. `totals`: the
+    group's newest ones, which go on.
     """
 
     at: int
@@ -110,35 +156,7 @@ class GroupLag:
     topics: Mapping[str, TopicLag]
     as_of: int = -1
     source: Source = Source.TOPIC
-
-
-class Totals(Sequence[tuple[int, int]]):
-    """A group's newest totals, oldest first: time of the sample (ms) and records that waited."""
-
-    __slots__ = ("_at", "_records")
-
-    def __init__(self) -> None:
-        self._at, self._records = array("q"), array("q")
-
-    def add(self, at: int, records: int) -> None:
-        """Take a total; of too many the oldest go."""
-        self._at.append(at)
-        self._records.append(records)
-        if len(self._at) > TOTALS_KEPT:
-            del self._at[0], self._records[0]
-
-    def __len__(self) -> int:
-        return len(self._at)
-
-    @overload
-    def __getitem__(self, place: int) -> tuple[int, int]: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
-    def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
-        """Return the total at a place, or those of a slice."""
-        if isinstance(place, slice):
-            return list(zip(self._at[place], self._records[place], strict=True))
-        return self._at[place], self._records[place]
+    totals: Totals = field(default_factory=Totals, compare=False, repr=False)
 
 
 @dataclass(slots=True)
@@ -341,6 +359,7 @@ class Board:
             topics,
             as_of,
             Source.BROKERS if consumed.asked.transactional else Source.TOPIC,
+            consumed.totals,
         )
 
     def _topic(

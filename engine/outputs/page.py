@@ -41,10 +41,12 @@ def page_of(
     from rebalance_monitor.dashboard.web.http.server import Server  # noqa: PLC0415
     from rebalance_monitor.dashboard.web.past.past import MemoryPast  # noqa: PLC0415
     from rebalance_monitor.dashboard.web.past.table_past import TablePast  # noqa: PLC0415
+    from rebalance_monitor.engine.outputs.page_alerting import PageAlerting  # noqa: PLC0415
 
     access = access_of(web)
     past = TablePast(storage.findings) if settings.outputs.parquet else MemoryPast(snapshot)
-    app, stream = make_app(Api(snapshot, past), access, lambda accept: exposition(registry, accept), held_up)
+    api = Api(snapshot, past, alerting=PageAlerting(settings, storage))
+    app, stream = make_app(api, access, lambda accept: exposition(registry, accept), held_up)
 
     def take_port() -> Server | None:
         try:

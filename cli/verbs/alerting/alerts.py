@@ -99,23 +99,10 @@ def add(
     assignments: tuple[str, ...],
 ) -> None:
     r"""Silence the alerts that all MATCHERS mean: 'group=~"orders-.*"' 'severity="warning"'."""
-    from rebalance_monitor.alerts.routing.labels import KNOWN
-    from rebalance_monitor.alerts.routing.matchers import parse
-    from rebalance_monitor.config.durations import milliseconds
-
-    text = ",".join(matchers)
-    try:
-        lasts = milliseconds(duration)
-        labels = [matcher.label for matcher in parse(text)]
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-    unknown = [label for label in labels if label not in KNOWN]
-    if unknown:
-        raise click.BadParameter(f"no alert has the label {unknown[0]!r}; the labels are {', '.join(KNOWN)}")
     now = _now()
     with _kept():
         files = _silences(config, assignments)
-        made = files.add(text, now + lasts, by or _user(), comment, now)
+        made = files.add_for(duration, ",".join(matchers), by or _user(), comment, now)
     click.echo(f"kept in {files.folder}", err=True)
     click.echo(made.id)
 

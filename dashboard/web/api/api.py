@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache, partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.config.teams import team_of
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import to_dict
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.dashboard.view.snapshot import Known, Update
+from rebalance_monitor.dashboard.web.api.alerting import NoAlerting
 from rebalance_monitor.dashboard.web.api.parameters import BadRequest
 from rebalance_monitor.dashboard.web.past.past import (
     LATEST_MS,
@@ -19,6 +24,7 @@ from rebalance_monitor.dashboard.web.past.past import (
 )
 from rebalance_monitor.dashboard.web.views.board import Board, Boards, Query
 from rebalance_monitor.dashboard.web.views.budget import within
+from rebalance_monitor.dashboard.web.views.events import event_row, events_of
 from rebalance_monitor.dashboard.web.views.group_page import group_detail
 from rebalance_monitor.dashboard.web.views.incident_view import in_order, incident_detail, incident_row
 from rebalance_monitor.dashboard.web.views.overview import health_of, overview
@@ -29,11 +35,14 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.view.incidents import Incident
     from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.api.alerting import Alerting
     from rebalance_monitor.dashboard.web.past.past import Past
+    from rebalance_monitor.dashboard.web.views.alerting_shapes import Choices, NotifiedPage, SilencesPage
     from rebalance_monitor.dashboard.web.views.shapes import (
         FindingsPage,
         GroupDetail,
         GroupsPage,
+        HistoryPage,
         IncidentDetail,
         IncidentsPage,
         Overview,
@@ -41,6 +50,11 @@ if TYPE_CHECKING:
 
 Values = dict[str, Any]
 AROUND = 300
+NOTIFIED = 100
+BEYOND = 100
+"""So many findings beyond a page of history are looked at for its events."""
+TEAMS_KEPT = 65_536
+"""Groups of which it is remembered whose they are."""
 _HISTORY = {"yes": True, "no": False, "": None}
 
 
@@ -60,12 +74,21 @@ class Api:
     """Answers for one snapshot. `live`: time goes on (a replay's stands still). Safe to share by threads."""
 
     def __init__(
-        self, snapshot: Snapshot, past: Past, *, live: bool = True, wall_ms: Callable[[], int] = _wall_ms
+        self,
+        snapshot: Snapshot,
+        past: Past,
+        *,
+        live: bool = True,
+        wall_ms: Callable[[], int] = _wall_ms,
+        alerting: Alerting | None = None,
     ) -> None:
         self.snapshot = snapshot
+        self.alerting: Alerting = alerting or NoAlerting()
+        # Asked of every group for a filter: patterns are slow to match.
+        self._team_of = lru_cache(TEAMS_KEPT)(partial(team_of, teams=self.alerting.teams))
         self._past = past
-        self._moments = Moments(past)
-        self._boards = Boards()
+        self._moments = Moments(past, self._team_of)
+        self._boards = Boards(self._team_of)
         self._asked = 0
         self._live = live
         self._wall_ms = wall_ms
@@ -77,7 +100,8 @@ class Api:
     def _on_change(self, known: Known, _update: Update) -> None:
         """Let go of what nobody looks at any more: a board holds all that was known at its moment."""
         if known.version > self._asked + _KEPT_FOR:
-            self._boards, self._moments, self._seen = Boards(), Moments(self._past), None
+            self._boards, self._seen = Boards(self._team_of), None
+            self._moments = Moments(self._past, self._team_of)
 
     def cluster(self, values: Values) -> Overview:
         """Answer `/cluster`."""
@@ -100,6 +124,9 @@ class Api:
             search=values["search"].casefold(),
             state=values["state"],
             trouble=values["trouble"],
+            severity=values["severity"],
+            cause=values["cause"],
+            team=values["team"],
             kind=values["type"],
             sort=values["sort"],
             descending=values["order"] == "desc",
@@ -128,7 +155,7 @@ class Api:
     def incidents(self, values: Values) -> IncidentsPage:
         """Answer `/incidents`."""
         board = self._board(values)
-        found = [one for one in in_order(board.known) if _is_wanted(one, values)]
+        found = [one for one in in_order(board.known) if self._is_wanted(one, values)]
         return {
             "version": board.known.version,
             "now": board.now,
@@ -153,7 +180,7 @@ class Api:
     def findings(self, values: Values) -> FindingsPage:
         """Answer `/findings`."""
         limit = values["limit"]
-        found = self._past.find(_wanted(values, limit + 1))
+        found = self._past.find(self._wanted(values, limit + 1))
         rows: list[Any] = within(map(to_dict, found[:limit]))
         more = len(found) > len(rows)
         return {
@@ -162,6 +189,51 @@ class Api:
             "rows": rows,
             "next": cursor(found[len(rows) - 1]) if more else None,
         }
+
+    def history(self, values: Values) -> HistoryPage:
+        """Answer `/history`."""
+        limit = values["limit"]
+        # An event's findings come close together: those that follow the page may belong to its last rows.
+        found = self._past.find(self._wanted(values, limit + BEYOND))
+        told: list[Any] = within(map(to_dict, found))
+        size = min(limit, len(told))
+        page = {finding.id for finding in found[:size]}
+        rows = [event_row(event) for event in events_of(found[: len(told)])]
+        rows = [row for row in rows if page.intersection(row["findings"])]
+        shown = page.union(*(row["findings"] for row in rows))
+        return {
+            "now": self.snapshot.known.health.now,
+            "source": self._past.source,
+            "rows": rows,
+            "findings": [finding for finding in told if finding["id"] in shown],
+            "next": cursor(found[size - 1]) if len(found) > size else None,
+        }
+
+    def choices(self, _values: Values) -> Choices:
+        """Answer `/choices`."""
+        return {
+            "kinds": [kind.value for kind in Kind],
+            "causes": sorted(cause.value for cause in Cause),
+            "severities": [severity.value for severity in reversed(Severity)],
+            "teams": sorted(set(self.alerting.teams.values())),
+        }
+
+    def silences(self, values: Values) -> SilencesPage:
+        """Answer `/silences`. Raises NotFound, OSError."""
+        about = None
+        if values["incident"]:
+            found = self.snapshot.known.incidents.get(values["incident"])
+            if found is None:
+                return {"refused": self.alerting.refused, "rows": []}
+            about = found.latest
+        return {"refused": self.alerting.refused, "rows": list(self.alerting.silences(about))}
+
+    def notified(self, values: Values) -> NotifiedPage:
+        """Answer `/notified`. Raises OSError."""
+        found = self.snapshot.known.incidents.get(values["id"])
+        identities = {values["id"], *([found.latest.id] if found else [])}
+        rows = self.alerting.notified(identities, NOTIFIED)
+        return {"is_on": self.alerting.is_on, "rows": list(rows)}
 
     def board_of(self, known: Known) -> Board:
         """Return the board of one moment of the snapshot."""
@@ -173,6 +245,35 @@ class Api:
         if values.get("at") is None:
             return self.board_of(self.snapshot.known)
         return self._moments.at(values["at"], self.snapshot.known.cluster)
+
+    def _is_wanted(self, incident: Incident, values: Mapping[str, Any]) -> bool:
+        causes = incident.latest.causes[:1]
+        is_of = {
+            "state": "open" if incident.closed_at is None else "closed",
+            "kind": incident.kind.value,
+            "severity": incident.latest.severity.value,
+            "cause": causes[0].cause.value if causes else "",
+            "team": self._team_of(incident.group) if incident.group is not None else "",
+        }
+        return all(values[name] in {"", value} for name, value in is_of.items())
+
+    def _wanted(self, values: Mapping[str, Any], limit: int) -> Wanted:
+        team = values["team"]
+        return Wanted(
+            group=values["group"],
+            pattern=values["pattern"],
+            among=(lambda group: self._team_of(group) == team) if team else None,
+            kind=values["kind"],
+            severity=values["severity"],
+            cause=values["cause"],
+            incident=values["incident"],
+            search=values["search"].casefold(),
+            since=values["since"],
+            until=values["until"],
+            history=_HISTORY[values["history"]],
+            before=_before(values["before"]),
+            limit=limit,
+        )
 
     def _around(self, known: Known, incident: Incident) -> Sequence[Finding]:
         view = known.groups.get(incident.group or "")
@@ -197,27 +298,8 @@ class Api:
         return sorted(both, key=lambda finding: finding.at)
 
 
-def _is_wanted(incident: Incident, values: Mapping[str, Any]) -> bool:
-    state = "open" if incident.closed_at is None else "closed"
-    return values["state"] in {"", state} and values["kind"] in {"", incident.kind.value}
-
-
-def _wanted(values: Mapping[str, Any], limit: int) -> Wanted:
+def _before(text: str) -> tuple[int, str] | None:
     try:
-        before = parse_cursor(values["before"]) if values["before"] else None
+        return parse_cursor(text) if text else None
     except ValueError:
         raise BadRequest("`before` must be `next` of another answer") from None
-    return Wanted(
-        group=values["group"],
-        pattern=values["pattern"],
-        kind=values["kind"],
-        severity=values["severity"],
-        cause=values["cause"],
-        incident=values["incident"],
-        search=values["search"].casefold(),
-        since=values["since"],
-        until=values["until"],
-        history=_HISTORY[values["history"]],
-        before=before,
-        limit=limit,
-    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.dashboard.web.api import parameters
 from rebalance_monitor.dashboard.web.api.schema import reference, schemas
-from rebalance_monitor.dashboard.web.views import shapes
+from rebalance_monitor.dashboard.web.views import alerting_shapes, shapes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,8 +73,39 @@ PATHS = (
         parameters.FINDINGS,
         lambda api, values: api.findings(values),
     ),
+    Path(
+        "/history",
+        "Events of the retained history, newest first: findings that belong together are one row.",
+        shapes.HistoryPage,
+        parameters.FINDINGS,
+        lambda api, values: api.history(values),
+    ),
+    Path(
+        "/notified",
+        "Who was notified of an incident.",
+        alerting_shapes.NotifiedPage,
+        parameters.NOTIFIED,
+        lambda api, values: api.notified(values),
+    ),
+    Path(
+        "/silences",
+        "The silences that have not ended.",
+        alerting_shapes.SilencesPage,
+        parameters.SILENCES,
+        lambda api, values: api.silences(values),
+    ),
+    Path(
+        "/choices",
+        "What filters can be set to.",
+        alerting_shapes.Choices,
+        (),
+        lambda api, values: api.choices(values),
+    ),
 )
+FROM_DISK = frozenset({"/findings", "/history", "/incident", "/notified", "/silences"})
+"""Paths that may read the storage, or always do."""
 EVENTS = "/events"
+SILENCES = "/silences"
 _EVENTS_WHAT = (
     "Server-sent events. `hello` {version}; after each batch `change` {version, now, overview, rows, "
     "removed, others} with the rows of groups that changed and whether anything about no single group was "
@@ -96,6 +127,7 @@ def document() -> dict[str, Any]:
             },
         }
     }
+    paths[SILENCES] |= {"post": _adding(), "delete": _expiring()}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -108,13 +140,15 @@ def document() -> dict[str, Any]:
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-            "schemas": schemas(*(path.shape for path in PATHS), shapes.Problem),
+            "schemas": schemas(
+                *(path.shape for path in PATHS), alerting_shapes.SilenceWanted, shapes.Problem
+            ),
         },
     }
 
 
 def _operation(path: Path) -> dict[str, Any]:
-    content = {"application/json": {"schema": reference(path.shape.__name__)}}
+    content = _json(path.shape)
     return {
         "summary": path.what,
         "operationId": path.path.strip("/"),
@@ -124,6 +158,34 @@ def _operation(path: Path) -> dict[str, Any]:
             **_problems("400", *_REFUSED, "404", "500", "503"),
         },
     }
+
+
+def _adding() -> dict[str, Any]:
+    return {
+        "summary": "Add a silence; only with the token, or signed in by the proxy.",
+        "operationId": "addSilence",
+        "requestBody": {"required": True, "content": _json(alerting_shapes.SilenceWanted)},
+        "responses": {
+            "201": {"description": "The silence.", "content": _json(alerting_shapes.SilenceRow)},
+            **_problems("400", *_REFUSED, "415", "500", "503"),
+        },
+    }
+
+
+def _expiring() -> dict[str, Any]:
+    return {
+        "summary": "End a silence now; only with the token, or signed in by the proxy.",
+        "operationId": "expireSilence",
+        "parameters": [_parameter(one) for one in parameters.SILENCE],
+        "responses": {
+            "200": {"description": "The silence as it ended.", "content": _json(alerting_shapes.SilenceRow)},
+            **_problems("400", *_REFUSED, "500", "503"),
+        },
+    }
+
+
+def _json(shape: type) -> dict[str, Any]:
+    return {"application/json": {"schema": reference(shape.__name__)}}
 
 
 def _parameter(parameter: Parameter) -> dict[str, Any]:
@@ -137,10 +199,11 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 _WHY = {
-    "400": "A parameter is wrong.",
+    "400": "A parameter or the body is wrong.",
     "401": "The bearer token is missing or wrong.",
-    "403": "The proxy has not signed the reader in.",
+    "403": "The proxy has not signed the reader in, or this reader may not change anything.",
     "404": "Not known.",
+    "415": "The body is not said to be JSON.",
     "421": "The monitor is not served under the name that was asked.",
     "500": "The monitor could not answer; its log says why.",
     "503": "Not now: try again.",
@@ -150,5 +213,5 @@ _REFUSED = ("401", "403", "421")
 
 
 def _problems(*statuses: str) -> dict[str, Any]:
-    content = {"application/json": {"schema": reference(shapes.Problem.__name__)}}
+    content = _json(shapes.Problem)
     return {status: {"description": _WHY[status], "content": content} for status in statuses}

@@ -83,12 +83,16 @@ def _time(name: str, what: str, default: int | None) -> Parameter:
 
 
 AT = _time("at", "Show the moment (ms since epoch, or ISO 8601) instead of now.", None)
+TEAM = _text("team", "Only groups of this team, by `alerts.teams`.")
 GROUP = _text("group", "The group's name.", limit=32_768, required=True)
 GROUPS = (
     _text("search", "Part of the name of a group, topic, client, host or instance; case does not matter."),
     _text("state", "Only groups in this state."),
     _text("type", "Only groups of this type."),
     _choice("trouble", "Only groups with this trouble; `any`: with some.", ["any", *Kind]),
+    _choice("severity", "Only groups with trouble of this severity.", Severity),
+    _choice("cause", "Only groups whose last rebalance has this likeliest cause.", Cause),
+    TEAM,
     _choice("sort", "The order; `trouble` has the worst first.", SORTS, "trouble"),
     _choice("order", "Turn the order around with `desc`.", ["asc", "desc"], "asc"),
     _number("offset", "Groups to leave out at the beginning.", 0, 0, 10_000_000),
@@ -98,6 +102,9 @@ GROUPS = (
 INCIDENTS = (
     _choice("state", "Open or closed ones only.", ["open", "closed"]),
     _choice("kind", "Only incidents of this kind.", Kind),
+    _choice("severity", "Only incidents of this severity.", Severity),
+    _choice("cause", "Only incidents with this cause.", Cause),
+    TEAM,
     _number("limit", "Incidents to give at most.", 100, 1, MAX_ROWS),
     AT,
 )
@@ -108,6 +115,7 @@ FINDINGS = (
     _choice("kind", "Only findings of this kind.", Kind),
     _choice("severity", "Only findings of this severity.", Severity),
     _choice("cause", "Only findings with this cause.", Cause),
+    TEAM,
     _text("incident", "Only findings of this incident."),
     _text("search", "Part of the name of a group, topic, client, host or cause."),
     _time("since", "Not before this time (ms since epoch, or ISO 8601).", 0),
@@ -116,6 +124,9 @@ FINDINGS = (
     _text("before", "`next` of the page before."),
     _number("limit", "Findings to give at most.", 100, 1, MAX_ROWS),
 )
+NOTIFIED = (_text("id", "The incident, or the finding.", required=True),)
+SILENCES = (_text("incident", "Only silences that hold the alerts of this incident back now."),)
+SILENCE = (_text("id", "The silence.", required=True),)
 EVENTS = (_number("since", "Version from which changes are wanted; -1: from now on.", -1, -1, 2**53),)
 
 

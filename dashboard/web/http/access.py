@@ -28,6 +28,7 @@ LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 HEALTH_PATHS = frozenset({"/healthz", "/readyz"})
 OPEN_PATHS = HEALTH_PATHS | {"/", "/runbooks", "/runbooks/"}
 OPEN_PREFIX = "/static/"
+NO_WRITERS = "silences are added here only by holders of `web.token`, which is not set: use the command"
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -63,6 +64,23 @@ class Access:
         if _host(headers.get("host", "")) in self.names:
             return None
         return 421, "this address is not served under that name"
+
+    def write_problem(self, headers: Headers) -> tuple[int, str] | None:
+        """Return why a request that may read may not change anything (status, sentence), None if it may.
+
+        Whoever may change something has shown the token, or a proxy has signed them in: without either nobody
+        has. A proxy may know people by a cookie, which browsers send for foreign pages too: those cannot send
+        JSON without asking first, and the browser says that they are foreign.
+        """
+        if self.token is None and not self.proxies:
+            return 403, NO_WRITERS
+        if headers.get("sec-fetch-site", "same-origin") not in {"same-origin", "none"}:
+            return 403, "only the monitor's own page may ask for this"
+        return None
+
+    def signed_in(self, headers: Headers, client: str) -> str:
+        """Return the name of the person whom a proxy has signed in, "" without."""
+        return headers[self.proxy_header].strip() if self._is_signed_in(headers, client) else ""
 
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")

@@ -26,6 +26,7 @@ from rebalance_monitor.dashboard.web.api.api import NotFound
 from rebalance_monitor.dashboard.web.api.parameters import BadRequest
 from rebalance_monitor.dashboard.web.http.access import Guard, refusal
 from rebalance_monitor.dashboard.web.http.shell import Shell, load_files
+from rebalance_monitor.dashboard.web.http.silencing import Silencing
 from rebalance_monitor.dashboard.web.http.stream import PING_S, Stream
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def make_app(
     stream = Stream(api.snapshot, api.board_of, api.overview)
     files = load_files()
     history = Semaphore(HISTORY_AT_ONCE)
+    silencing = Silencing(api.alerting, access)
     shell = Shell(api, files, lambda request: refusal(access, request.scope) is None, history)
     routes = [
         Route("/", shell.serve),
@@ -76,6 +78,8 @@ def make_app(
         Route(f"{openapi.PREFIX}/openapi.json", _document),
         Route(f"{openapi.PREFIX}{openapi.EVENTS}", _events(stream)),
         *(Route(openapi.PREFIX + path.path, _answer(api, path, history)) for path in openapi.PATHS),
+        Route(f"{openapi.PREFIX}{openapi.SILENCES}", silencing.add, methods=["POST"]),
+        Route(f"{openapi.PREFIX}{openapi.SILENCES}", silencing.expire, methods=["DELETE"]),
         Route("/static/{path:path}", files.serve),
         Route("/runbooks", files.runbooks),
         Route("/runbooks/", files.runbooks),
@@ -120,7 +124,7 @@ def _answer(api: Api, path: openapi.Path, history: Semaphore) -> Waited:
     async def answer(request: Request) -> Response:
         given = request.query_params
         # An incident of the newest ones is in memory; which, is known only by looking.
-        is_past = "at" in given or path.path in {"/findings", "/incident"}
+        is_past = "at" in given or path.path in openapi.FROM_DISK
         async with history if is_past else nullcontext():
             return await run_in_threadpool(_answered, api, path, given)
 
@@ -176,7 +180,7 @@ def _metrics(expose: Callable[[str], Exposition]) -> Handler:
 
 def _unknown(_request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return Json({"error": "there is no such page" if status == 404 else "only GET is answered"}, status)  # noqa: PLR2004 - HTTP's own
+    return Json({"error": "there is no such page" if status == 404 else "this is not answered here"}, status)  # noqa: PLR2004 - HTTP's own
 
 
 def _failed(_request: Request, error: Exception) -> Response:

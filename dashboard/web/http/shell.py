@@ -40,7 +40,12 @@ PAGE_ROWS = 100
 """Rows of the table of groups, as cluster.js asks for them."""
 # Not asked of the machine, whose own list may say otherwise: browsers insist on these.
 _TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-_FILTERS = {"search": "", "state": "", "type": "", "trouble": "", "sort": "trouble", "order": "asc"}
+# In the order in which cluster.js names them: its question is found by its address.
+_FILTERS = {
+    **dict.fromkeys(("search", "state", "type", "trouble", "severity", "cause", "team"), ""),
+    "sort": "trouble",
+    "order": "asc",
+}
 _ANSWERS = {path.path.strip("/"): path for path in openapi.PATHS}
 
 Question = tuple[str, dict[str, str]]

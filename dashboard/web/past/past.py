@@ -14,10 +14,10 @@ from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.dashboard.view.snapshot import Known, Update
-from rebalance_monitor.dashboard.web.views.board import Board
+from rebalance_monitor.dashboard.web.views.board import Board, nobodys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.view.snapshot import Snapshot
@@ -34,12 +34,14 @@ _MOMENTS_KEPT = 4
 class Wanted:
     """Which findings: empty filters let everything pass. since, until: ms, both inclusive.
 
-    group: its whole name. pattern: a shell pattern over names of groups (`orders-*`).
+    group: its whole name. pattern: a shell pattern over names of groups (`orders-*`). among: which names of
+    groups are wanted, None for any.
     before: (at, id) of the last one of the page before.
     """
 
     group: str | None = None
     pattern: str = ""
+    among: Callable[[str], bool] | None = None
     kind: str = ""
     severity: str = ""
     cause: str = ""
@@ -64,6 +66,7 @@ class Wanted:
             and (self.before is None or (finding.at, finding.id) < self.before)
             and (self.group is None or self.group in _groups(finding))
             and (not self.pattern or any(fnmatchcase(one, self.pattern) for one in _groups(finding)))
+            and (self.among is None or any(map(self.among, _groups(finding))))
             and (not self.kind or finding.kind.value == self.kind)
             and (not self.severity or finding.severity.value == self.severity)
             and (not self.incident or self.incident in {finding.incident, finding.id})
@@ -100,8 +103,8 @@ class MemoryPast:
 class Moments:
     """The boards of moments of the past; the last few are kept. Blocks for the disk."""
 
-    def __init__(self, past: Past) -> None:
-        self._past = past
+    def __init__(self, past: Past, team_of: Callable[[str], str] = nobodys) -> None:
+        self._past, self._team_of = past, team_of
         self._kept: OrderedDict[int, Board] = OrderedDict()
         self._lock = Lock()
 
@@ -118,7 +121,7 @@ class Moments:
         told = self._past.find(Wanted(since=moment - LOOKBACK_MS, until=moment, limit=MAX_PAST))
         update = Update(findings=told[::-1], now=moment, wall=moment)
         known = Known(cluster=cluster, version=0).after(update)
-        return Board(known, known.health.now)
+        return Board(known, known.health.now, team_of=self._team_of)
 
 
 def cursor(finding: Finding) -> str:

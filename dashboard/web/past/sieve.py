@@ -53,6 +53,8 @@ def _texts(wanted: Wanted) -> Iterator[tuple[tuple[str, ...], Callable[[str], bo
         yield ("group", "groups"), wanted.group.__eq__
     if wanted.pattern:
         yield ("group", "groups"), partial(fnmatchcase, pat=wanted.pattern)
+    if wanted.among is not None:
+        yield ("group", "groups"), wanted.among
     if wanted.incident:
         yield ("incident", "id"), wanted.incident.__eq__
     if wanted.cause:

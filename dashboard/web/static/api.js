@@ -46,6 +46,15 @@ export async function get(path, params, signal) {
   return body;
 }
 
+// Changes something; the token and the type are what no foreign page can send.
+export async function send(method, path, params, body) {
+  const given = { method, headers: { ...headers(), "content-type": "application/json" }, body: body && JSON.stringify(body) };
+  const answer = await fetch(address(path, params), given).catch(() => { throw new Problem(0, "the monitor cannot be reached"); });
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Problem(answer.status, said.error || answer.statusText);
+  return said;
+}
+
 // Calls `on(event, data)` for each event until `signal` aborts; connects again by itself, `since` going on.
 // `state(text)` is told `live` or `away`.
 export async function follow(since, on, state, signal) {

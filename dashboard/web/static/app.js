@@ -3,7 +3,7 @@
 import { follow, forget, get, keepToken, Problem } from "./api.js";
 import { cluster } from "./cluster.js";
 import { by, h, href, put, write } from "./dom.js";
-import { duration, instant, local, moment, number, utc } from "./format.js";
+import { duration, fromLocal, instant, local, moment, number, setZone, utc } from "./format.js";
 import { listen } from "./keys.js";
 
 const main = by("main");
@@ -51,6 +51,7 @@ async function show() {
   aborter = new AbortController();
   const params = (app.params = new URLSearchParams(location.search));
   app.at = instant(params.get("at") ?? "");
+  zone();
   const name = which(params);
   view?.leave?.();
   view = null;
@@ -173,6 +174,25 @@ function theme(flip) {
   write(by("theme"), name === "dark" ? "☾" : "☀");
 }
 
+const zoneNow = () => (app.params.get("tz") ?? localStorage.getItem("zone")) === "utc" ? "utc" : "browser";
+
+function zone() {
+  const name = zoneNow();
+  setZone(name);
+  write(by("zone"), name === "utc" ? "UTC" : "local");
+  for (const one of document.querySelectorAll(".zone-name")) write(one, name === "utc" ? "UTC" : "your time zone");
+}
+
+function flipZone() {
+  const name = zoneNow() === "utc" ? "browser" : "utc";
+  localStorage.setItem("zone", name);
+  const params = new URLSearchParams(location.search);
+  params.set("tz", name);
+  history.replaceState(null, "", `?${params}`);
+  app.say(name === "utc" ? "Times are in UTC." : "Times are in your time zone.");
+  show();
+}
+
 function askWhen() {
   by("when-input").value = local(app.at ?? app.now());
   put(by("when-quick"), [["5 minutes", 300000], ["1 hour", 3600000], ["1 day", 86400000]].map(([text, ms]) =>
@@ -193,11 +213,16 @@ by("find").addEventListener("submit", (event) => {
   main.focus();
 });
 by("theme").addEventListener("click", () => theme(true));
+by("zone").addEventListener("click", flipZone);
+by("when-zone").addEventListener("click", () => {
+  flipZone();
+  by("when-input").value = local(app.at ?? app.now());
+});
 by("live").addEventListener("click", askWhen);
 by("help-button").addEventListener("click", () => by("help").showModal());
 by("when-form").addEventListener("submit", (event) => {
   if (event.submitter?.value === "live") goTo(null);
-  const at = new Date(by("when-input").value).getTime();
+  const at = fromLocal(by("when-input").value);
   if (event.submitter?.value === "go" && Number.isFinite(at)) goTo(at);
 });
 by("sign-in-form").addEventListener("submit", () => {
@@ -205,7 +230,7 @@ by("sign-in-form").addEventListener("submit", () => {
   by("token").value = "";
   start();
 });
-listen({ theme: () => theme(true), when: askWhen, go: navigate, view: () => view });
+listen({ theme: () => theme(true), zone: flipZone, when: askWhen, go: navigate, view: () => view });
 setInterval(tick, 500);
 // A page that outlives the monitor's version must not look for its scripts in the next one.
 setTimeout(() => Object.values(VIEWS).forEach((one) => one()), 2000);

@@ -2,7 +2,7 @@
 
 import { add, h, href, link, put, refresh, write } from "./dom.js";
 import { ago, bytes, causeTone, duration, number, share, state, tone, utc, words } from "./format.js";
-import { bars, chip, empty, incidentCard, line, panel, stateChip } from "./parts.js";
+import { bars, chip, empty, eventLine, incidentCard, panel, scroll, spark, stateChip } from "./parts.js";
 
 const PAGE = 100;
 // Rows that are drawn before the first paint; a screen holds no more.
@@ -10,8 +10,9 @@ const FIRST = 30;
 const LAG_MS = 10_000;
 const COLUMNS = [
   ["trouble", "Trouble"], ["group", "Group"], ["state", "State"], ["members", "Members"], ["generation", "Gen"],
-  ["lag", "Lag"], ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Rebalanced"],
+  ["lag", "Lag"], ["rebalances", "Last hour"], ["cause", "Last cause"], ["last_rebalance", "Rebalanced"], ["team", "Team"],
 ];
+const FILTERS = ["trouble", "severity", "cause", "team"];
 const TURNED = new Set(["members", "generation", "rebalances", "last_rebalance"]);
 
 export async function cluster(app, params) {
@@ -19,8 +20,9 @@ export async function cluster(app, params) {
   const [overview, page] = await Promise.all([app.get("cluster"), app.get("groups", query)]);
   if (app.at === null) app.saw(overview.now, overview.live);
   const parts = { strip: h("div", {}), stats: h("div", { class: "stats" }), bar: h("div", { class: "bar" }), feed: h("ol", { class: "feed" }) };
-  const table = makeTable(app, params, query);
-  const root = h("div", { class: "cluster" }, parts.strip, parts.stats,
+  const columns = columnsOf(params, page.rows);
+  const table = makeTable(app, params, query, columns);
+  const root = h("div", { class: "cluster" }, h("h1", { class: "sr" }, "Groups"), parts.strip, parts.stats,
     h("div", { class: "split" },
       h("section", { class: "panel groups", "aria-label": "Groups" }, parts.bar, table.root),
       h("aside", { class: "panel latest", "aria-label": "Latest findings" }, h("h2", {}, "Latest"), parts.feed)));
@@ -35,11 +37,19 @@ export async function cluster(app, params) {
   const fill = (seen) => {
     renew("strip", [seen.incidents, seen.troubled, seen.groups], () => strip(seen, time()));
     renew("stats", { ...seen, latest: null, incidents: null }, () => [states(app, params, seen), hour(seen), monitor(seen)]);
-    renew("feed", seen.latest, () => seen.latest.length ? seen.latest.map((one) => line(one, time())) : empty("Nothing was found yet."));
+    renew("feed", seen.latest, () => seen.latest.length ? seen.latest.map((one) => eventLine(one, time())) : empty("Nothing was found yet."));
     bar(seen);
   };
   const bar = (seen) => renew("bar", [table.page.offset, table.page.matched, table.page.rows.length, seen.groups, seen.troubled, seen.troubles, seen.types],
-    () => toolbar(app, params, table.page, seen));
+    () => toolbar(app, params, table.page, seen, ask));
+  const ask = () => {
+    import("./filters.js").then(({ choose }) => choose(app, FILTERS, { columns: COLUMNS.filter(([key]) => key !== "group"), shown: columns.map(([key]) => key), apply: (picked, chosen) => {
+      const keys = COLUMNS.map(([key]) => key).filter((key) => key === "group" || chosen.includes(key)).join(".");
+      localStorage.setItem("columns", keys);
+      app.go(changed(params, { ...picked, columns: keys }));
+    } })).catch((error) => app.say(error.message));
+    return true;
+  };
   table.fill(page);
   fill(overview);
   let asked = 0;
@@ -58,6 +68,7 @@ export async function cluster(app, params) {
     root,
     tick: (now) => table.tick(now),
     side: (step) => table.turn(step),
+    filters: ask,
     leave: () => clearTimeout(asked),
     change(event, data) {
       last = data.overview;
@@ -70,11 +81,19 @@ export async function cluster(app, params) {
   };
 }
 
+// Which columns the address asks for, or else this browser; the team's only where there are teams.
+function columnsOf(params, rows) {
+  const asked = params.get("columns") ?? localStorage.getItem("columns");
+  const named = asked?.split(".");
+  const usual = ([key]) => key !== "team" || rows.some((row) => row.team);
+  return COLUMNS.filter((one) => one[0] === "group" || (named ? named.includes(one[0]) : usual(one)));
+}
+
 function queryOf(params) {
   const take = (name) => params.get(name) ?? "";
   const page = Math.max(1, Number.parseInt(take("page"), 10) || 1);
   return { search: take("search"), state: take("state"), type: take("type"), trouble: take("trouble"),
-    sort: take("sort") || "trouble", order: take("order") || "asc", offset: (page - 1) * PAGE, limit: PAGE };
+    severity: take("severity"), cause: take("cause"), team: take("team"), sort: take("sort") || "trouble", order: take("order") || "asc", offset: (page - 1) * PAGE, limit: PAGE };
 }
 
 // The present query with some changes, as the address of another page.
@@ -133,18 +152,20 @@ function monitor(seen) {
       fact("incidents", number(seen.incidents_open), "open, of any severity")));
 }
 
-function toolbar(app, params, page, seen) {
+function toolbar(app, params, page, seen, ask) {
   const one = (text, changes, on, count) => h("a", { class: "filter", href: href(changed(params, changes)), "data-link": true, "aria-current": on },
     text, count !== undefined && h("b", { class: "num" }, number(count)));
   const trouble = params.get("trouble") ?? "";
   const search = params.get("search");
   return [
     h("div", { class: "filters", role: "group", "aria-label": "Filters" },
-      one("All", { trouble: "", state: "", type: "", search: "" }, !trouble && !search && !params.get("state") && !params.get("type"), seen.groups),
+      one("All", { trouble: "", state: "", type: "", search: "", severity: "", cause: "", team: "" }, !search && !["state", "type", ...FILTERS].some((name) => params.get(name)), seen.groups),
       one("In trouble", { trouble: trouble === "any" ? "" : "any" }, trouble === "any", seen.troubled),
       seen.troubles.slice(0, 4).map((kind) => one(words(kind.name), { trouble: trouble === kind.name ? "" : kind.name }, trouble === kind.name, kind.count)),
       seen.types.length > 1 && seen.types.map((kind) => one(kind.name, { type: params.get("type") === kind.name ? "" : kind.name }, params.get("type") === kind.name, kind.count)),
-      search && one(`“${search}” ✕`, { search: "" }, true)),
+      ["severity", "cause", "team"].filter((name) => params.get(name)).map((name) => one(`${name}: ${words(params.get(name))} ✕`, { [name]: "" }, true)),
+      search && one(`“${search}” ✕`, { search: "" }, true),
+      h("button", { class: "filter", type: "button", title: "Filters and columns (f)", "aria-haspopup": "dialog", onclick: ask }, "Filters …")),
     pager(params, page),
   ];
 }
@@ -160,17 +181,17 @@ function pager(params, page) {
     h("span", { class: "num" }, `${number(first)}–${number(page.offset + page.rows.length)} of ${number(page.matched)}`), to(number_ + 1, "›", "Next page"));
 }
 
-function makeTable(app, params, query) {
+function makeTable(app, params, query, columns) {
   const body = h("tbody", {});
   const rows = new Map();
   const table = {
     page: null,
-    root: h("div", { class: "scroll" }, h("table", { class: "grid" }, h("thead", {}, h("tr", {}, COLUMNS.map(([key, text]) => heading(params, query, key, text)))), body)),
+    root: scroll("Table of groups", h("table", { class: "grid" }, h("thead", {}, h("tr", {}, columns.map(([key, text]) => heading(params, query, key, text)))), body)),
     fill(page, most = rows.size ? PAGE : FIRST) {
       table.page = page;
       const kept = new Map();
       for (const data of page.rows.slice(0, most)) {
-        const row = rows.get(data.group) ?? makeRow();
+        const row = rows.get(data.group) ?? makeRow(columns);
         row.fill(data, app, rows.has(data.group));
         kept.set(data.group, row);
       }
@@ -180,7 +201,7 @@ function makeTable(app, params, query) {
       // Rows in place already stay untouched: the focus is not lost.
       if (elements.length !== body.children.length || elements.some((one, index) => one !== body.children[index])) {
         const focused = document.activeElement;
-        put(body, elements.length ? elements : h("tr", {}, h("td", { colspan: COLUMNS.length }, empty(page.total ? "No group fits these filters." : "No groups are known yet."))));
+        put(body, elements.length ? elements : h("tr", {}, h("td", { colspan: columns.length }, empty(page.total ? "No group fits these filters." : "No groups are known yet."))));
         if (body.contains(focused)) focused.focus();
       }
       if (kept.size < page.rows.length) setTimeout(() => table.page === page && table.fill(page, PAGE), 30);
@@ -208,6 +229,7 @@ function makeTable(app, params, query) {
 }
 
 function heading(params, query, key, text) {
+  if (key === "team") return h("th", { scope: "col", class: "c-team" }, text);
   const on = query.sort === key;
   const order = on ? (query.order === "asc" ? "desc" : "asc") : TURNED.has(key) ? "desc" : "asc";
   const sort = key === "trouble" ? { sort: "", order: on && query.order === "asc" ? "desc" : "" } : { sort: key, order };
@@ -215,36 +237,51 @@ function heading(params, query, key, text) {
     h("a", { href: href(changed(params, sort)), "data-link": true }, text, on && h("i", { class: "arrow" }, query.order === "asc" ? "▾" : "▴")));
 }
 
-function makeRow() {
-  const cell = Object.fromEntries(COLUMNS.map(([key]) => [key, h("td", { class: `c-${key}` })]));
+// What a cell shows, drawn anew only where it differs.
+const DRAW = {
+  group(cell, data, before) {
+    if (!before) {
+      add(cell, [h("a", { class: "row-link mono name", "data-link": true, href: href({ group: data.group }), title: data.group }, data.group), h("span", { class: "kind-tag" })]);
+    }
+    write(cell.lastElementChild, data.type === "classic" ? "" : data.type);
+  },
+  trouble(cell, data, before) {
+    if (!before || before.trouble !== data.trouble || before.incident !== data.incident) put(cell, data.trouble ? trouble(data) : "");
+  },
+  state(cell, data, before) {
+    if (before?.state !== data.state) put(cell, stateChip(data.state));
+  },
+  members: (cell, data) => write(cell, number(data.members)),
+  generation: (cell, data) => write(cell, data.generation === null ? "–" : number(data.generation)),
+  lag(cell, data, before) {
+    if (before && before.lag === data.lag && before.lag_unknown === data.lag_unknown && String(before.lag_line) === String(data.lag_line)) return;
+    put(cell, data.lag_line.length > 1 && spark(data.lag_line, { width: 36, height: 16, label: "lag of the last ten minutes" }),
+      h("span", { class: "num" }, data.lag === null ? "?" : number(data.lag) + (data.lag_unknown ? "+" : "")));
+    cell.setAttribute("title", data.lag === null ? "not known" : `the oldest has waited for ${duration(data.lag_age_ms)}${data.lag_unknown ? `; of ${number(data.lag_unknown)} partitions it is not known` : ""}`);
+  },
+  rebalances(cell, data, before) {
+    if (before && String(before.bars) === String(data.bars)) return;
+    put(cell, h("span", { class: "hour-cell" }, bars(data.bars, { width: 60, height: 16, label: `${data.rebalances} rebalances in the last hour`, title: (index, count) => `${count} rebalances, ${60 - index * 5} to ${55 - index * 5} minutes ago` }), h("b", { class: "num" }, data.rebalances ? number(data.rebalances) : "")));
+  },
+  cause(cell, data, before) {
+    if (before?.last_cause !== data.last_cause || before?.last_confidence !== data.last_confidence)
+      put(cell, data.last_cause && [h("span", { class: `cause ${causeTone(data.last_cause)}` }, words(data.last_cause)), data.last_cause !== "unknown" && h("span", { class: "quiet num" }, ` ${share(data.last_confidence)}`)]);
+  },
+  last_rebalance(cell, data, before) {
+    if (before?.last_rebalance !== data.last_rebalance) cell.setAttribute("title", data.last_rebalance ? utc(data.last_rebalance) : "");
+  },
+  team: (cell, data) => write(cell, data.team),
+};
+
+function makeRow(columns) {
+  const cell = Object.fromEntries(columns.map(([key]) => [key, h("td", { class: `c-${key}` })]));
   const row = { root: h("tr", {}, Object.values(cell)), data: null };
-  const name = h("a", { class: "row-link mono name", "data-link": true });
-  const kind = h("span", { class: "kind-tag" });
-  add(cell.group, [name, kind]);
   // Says whether the row keeps its place.
   row.fill = (data, app, flash) => {
     const before = row.data;
     row.data = data;
-    if (!before) {
-      write(name, data.group);
-      name.setAttribute("href", href({ group: data.group }));
-      name.setAttribute("title", data.group);
-    }
-    write(kind, data.type === "classic" ? "" : data.type);
     row.root.className = data.severity ? `is-${tone(data.severity)}` : "";
-    if (!before || before.trouble !== data.trouble || before.incident !== data.incident) put(cell.trouble, data.trouble ? trouble(data) : "");
-    if (before?.state !== data.state) put(cell.state, stateChip(data.state));
-    write(cell.members, number(data.members));
-    write(cell.generation, data.generation === null ? "–" : number(data.generation));
-    if (!before || before.lag !== data.lag || before.lag_unknown !== data.lag_unknown) {
-      write(cell.lag, data.lag === null ? "?" : number(data.lag) + (data.lag_unknown ? "+" : ""));
-      cell.lag.setAttribute("title", data.lag === null ? "not known" : `the oldest has waited for ${duration(data.lag_age_ms)}${data.lag_unknown ? `; of ${number(data.lag_unknown)} partitions it is not known` : ""}`);
-    }
-    if (!before || String(before.bars) !== String(data.bars))
-      put(cell.rebalances, h("span", { class: "hour-cell" }, bars(data.bars, { width: 60, height: 16, label: `${data.rebalances} rebalances in the last hour`, title: (index, count) => `${count} rebalances, ${60 - index * 5} to ${55 - index * 5} minutes ago` }), h("b", { class: "num" }, data.rebalances ? number(data.rebalances) : "")));
-    if (before?.last_cause !== data.last_cause || before?.last_confidence !== data.last_confidence)
-      put(cell.cause, data.last_cause && [h("span", { class: `cause ${causeTone(data.last_cause)}` }, words(data.last_cause)), data.last_cause !== "unknown" && h("span", { class: "quiet num" }, ` ${share(data.last_confidence)}`)]);
-    if (before?.last_rebalance !== data.last_rebalance) cell.last_rebalance.setAttribute("title", data.last_rebalance ? utc(data.last_rebalance) : "");
+    for (const [key, element] of Object.entries(cell)) DRAW[key](element, data, before);
     row.tick(app.at ?? app.now());
     if (flash && before && before.generation !== data.generation) {
       row.root.classList.remove("flash");
@@ -252,7 +289,7 @@ function makeRow() {
     }
     return Boolean(before) && before.trouble === data.trouble && before.severity === data.severity && before.rebalances === data.rebalances;
   };
-  row.tick = (now) => write(cell.last_rebalance, ago(row.data.last_rebalance, now));
+  row.tick = (now) => { if (cell.last_rebalance) write(cell.last_rebalance, ago(row.data.last_rebalance, now)); };
   return row;
 }
 

@@ -56,10 +56,13 @@ export const by = (id) => document.getElementById(id);
 export const link = (params, properties, ...children) =>
   h("a", { href: href(params), "data-link": true, ...properties }, ...children);
 
+// What the address keeps from view to view: the moment, the time zone and the columns.
+const KEPT = ["at", "tz", "columns"];
+
 export function href(params) {
   const query = new URLSearchParams();
-  const at = new URLSearchParams(location.search).get("at");
-  for (const [name, value] of Object.entries({ at, ...params }))
+  const here = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries({ ...Object.fromEntries(KEPT.map((name) => [name, here.get(name)])), ...params }))
     if (value !== null && value !== undefined && value !== "") query.set(name, value);
   return `?${query}`;
 }

@@ -1,53 +1,58 @@
-// History: every finding that is retained, searched and paged; each opens to all its fields.
+// History: every event that is retained, searched and paged; each opens to all fields of its findings.
 
 import { add, h, put } from "./dom.js";
-import { local, moment, number, utc, words } from "./format.js";
-import { causes, empty, line, panel } from "./parts.js";
+import { select } from "./filters.js";
+import { fromLocal, local, moment, number, utc, words } from "./format.js";
+import { causes, empty, eventLine, panel } from "./parts.js";
 
-const KINDS = ["rebalance", "rebalance_failed", "rebalance_in_progress", "rebalance_stuck", "session_timeout", "poll_interval_exceeded", "member_silent", "storm", "rolling_restart", "static_member_replaced",
-  "group_migrated", "group_removed", "coordinator_moved", "group_empty", "offsets_expiring", "slow_sync", "assignment_skewed", "partitions_unassigned", "group_too_large", "unreadable_records", "monitor_degraded"];
 const HIDDEN = new Set(["causes", "members", "schema", "groups", "topics", "details"]);
 
 export async function findings(app, params) {
-  const query = Object.fromEntries(["group", "kind", "severity", "search", "since", "until"].map((name) => [name, params.get(name) ?? ""]));
+  const query = Object.fromEntries(["group", "kind", "severity", "cause", "team", "search", "since", "until"].map((name) => [name, params.get(name) ?? ""]));
   if (app.at !== null && !query.until) query.until = String(app.at);
   const list = h("ol", { class: "feed wide" });
   const more = h("p", { class: "row" });
   const now = () => app.at ?? app.now();
+  // An event at the edge of two pages is on both.
+  const known = new Set();
   const fill = (page) => {
-    add(list, page.rows.map((one) => row(one, now())));
-    put(more, page.next ? h("button", { class: "button", type: "button", onclick: async () => fill(await app.ask("findings", { ...query, before: page.next })) }, "Older") : h("span", { class: "quiet" }, list.children.length ? `${number(list.children.length)} findings; that is all.` : ""));
+    const findings = new Map(page.findings.map((one) => [one.id, one]));
+    const rows = page.rows.filter((one) => one.findings.some((id) => !known.has(id)));
+    rows.forEach((one) => one.findings.forEach((id) => known.add(id)));
+    add(list, rows.map((one) => row(one, one.findings.map((id) => findings.get(id)).filter(Boolean), now())));
+    put(more, page.next ? h("button", { class: "button", type: "button", onclick: async () => fill(await app.ask("history", { ...query, before: page.next })) }, "Older") : h("span", { class: "quiet" }, list.children.length ? `${number(known.size)} findings in ${number(list.children.length)} events; that is all.` : ""));
     if (list.children.length === 0) put(more, empty("No finding fits."));
   };
-  const page = await app.ask("findings", query);
+  const [page, choices] = await Promise.all([app.ask("history", query), app.ask("choices")]);
   fill(page);
   const root = h("div", { class: "history" },
-    h("div", { class: "title" }, h("h1", {}, "History"), h("p", { class: "quiet" }, page.source === "table" ? "Every finding that the table retains, newest first." : "The newest findings in memory; the table is switched off.")),
-    form(app, query), panel(null, {}, list, more));
+    h("div", { class: "title" }, h("h1", {}, "History"), h("p", { class: "quiet" }, page.source === "table" ? "Everything that the findings table retains, newest first, one row for each event." : "The newest findings in memory; the table is switched off.")),
+    form(app, query, choices), panel(null, {}, list, more));
   return { title: "History", root };
 }
 
-function form(app, query) {
+function form(app, query, choices) {
   const field = (name, text, element) => h("label", { class: `field f-${name}` }, text, element);
   const input = (name, type, extra = {}) => h("input", { name, type, value: query[name], autocomplete: "off", spellcheck: "false", ...extra });
-  const select = (name, values) => h("select", { name }, ["", ...values].map((value) => h("option", { value, selected: value === query[name] }, value ? words(value) : "any")));
+  const one = (name, values) => select(name, values, query[name]);
   const time = (name) => h("input", { name, type: "datetime-local", step: "1", value: query[name] ? local(Number(query[name])) : "" });
   return h("form", { class: "panel form", onsubmit: (event) => {
     event.preventDefault();
     const given = Object.fromEntries(new FormData(event.target));
-    const at = (text) => (text ? String(new Date(text).getTime()) : "");
+    const at = (text) => (text ? String(fromLocal(text)) : "");
     app.go({ view: "findings", ...given, since: at(given.since), until: at(given.until) });
   } },
     field("group", "Group, exactly", input("group", "text")), field("search", "Any name in it", input("search", "search")),
-    field("kind", "Kind", select("kind", KINDS)), field("severity", "Severity", select("severity", ["critical", "warning", "info"])),
+    field("kind", "Kind", one("kind", choices.kinds)), field("cause", "Cause", one("cause", choices.causes)), field("severity", "Severity", one("severity", choices.severities)),
+    (choices.teams.length > 0 || query.team) && field("team", "Team", one("team", choices.teams)),
     field("since", "From", time("since")), field("until", "Until", time("until")), h("button", { class: "button primary" }, "Search"));
 }
 
-function row(one, now) {
-  const item = line(one, now);
+function row(one, findings, now) {
+  const item = eventLine(one, now);
   const box = h("details", {});
-  add(box, [h("summary", {}, "all fields")]);
-  box.addEventListener("toggle", () => { if (box.open && box.children.length === 1) add(box, [fields(one)]); });
+  add(box, [h("summary", {}, findings.length > 1 ? `${number(findings.length)} findings` : "all fields")]);
+  box.addEventListener("toggle", () => { if (box.open && box.children.length === 1) add(box, findings.map((told) => [findings.length > 1 && h("h4", {}, `${words(told.kind)}${told.phase ? ` ${told.phase}` : ""}`), fields(told)])); });
   item.append(box);
   return item;
 }

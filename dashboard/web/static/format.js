@@ -1,5 +1,16 @@
 // Times, durations and names as people read them. All times are ms since epoch.
 
+let inUtc = false;
+
+// Times are shown in the browser's zone, or in UTC.
+export const setZone = (name) => { inUtc = name === "utc"; };
+
+// A date of which the plain getters give the shown zone's parts.
+const shown = (at) => {
+  const date = new Date(at);
+  return inUtc ? new Date(date.getTime() + date.getTimezoneOffset() * 60000) : date;
+};
+
 const two = (number) => String(number).padStart(2, "0");
 
 export const number = (value) => Number(value).toLocaleString("en");
@@ -26,7 +37,7 @@ export function ago(at, now) {
 }
 
 export function time(at) {
-  const date = new Date(at);
+  const date = shown(at);
   return Number.isNaN(date.getTime()) ? "–" : `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
 }
 
@@ -39,7 +50,7 @@ export function instant(text) {
 }
 
 export function moment(at) {
-  const date = new Date(at);
+  const date = shown(at);
   if (Number.isNaN(date.getTime())) return "–";
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${time(at)}`;
 }
@@ -49,7 +60,9 @@ export const utc = (at) => {
   return Number.isNaN(date.getTime()) ? "" : `${date.toISOString().replace("T", " ").replace("Z", "")} UTC`;
 };
 
+// A time as its field takes it, in the shown zone, and back: ms, NaN for none.
 export const local = (at) => moment(at).replace(" ", "T");
+export const fromLocal = (text) => new Date(inUtc && text ? `${text}Z` : text).getTime();
 
 export const share = (value) => `${Math.round(value * 100)} %`;
 

@@ -2,10 +2,13 @@
 
 import { h, link, put, refresh, write } from "./dom.js";
 import { ago, causeTone, duration, moment, number, range, share, time, utc, words } from "./format.js";
+import { lagTrack } from "./lagtrack.js";
 import { lanes } from "./lanes.js";
-import { chip, empty, incidentCard, line, meter, panel, stateChip } from "./parts.js";
+import { chip, empty, eventLine, incidentCard, meter, panel, scroll, stateChip } from "./parts.js";
 
 const LAG_MS = 10_000;
+// Partitions of a topic that the table of lag shows until one asks for all that are listed.
+const LISTED = 12;
 
 export async function group(app, params) {
   const name = params.get("group");
@@ -16,10 +19,12 @@ export async function group(app, params) {
   const banner = h("div", {});
   const line_ = h("div", {});
   const sides = h("div", {});
-  const root = h("div", { class: "group-view" }, head, banner, panel("Timeline", { class: "timeline" }, line_), sides);
+  const track = h("div", {});
+  const root = h("div", { class: "group-view" }, head, banner, panel("Timeline", { class: "timeline" }, line_), track, sides);
   let chart = { step: () => false };
   let drawn = "";
   let counters = [];
+  const whole = new Set();
   const time_ = () => app.at ?? app.now();
   const draw = () => {
     counters = [];
@@ -33,9 +38,10 @@ export async function group(app, params) {
       chart = lanes(seen.timeline, (root.clientWidth || innerWidth - 40) - 190);
       put(line_, chart.root);
     }
+    put(track, lagTrack(seen, (root.clientWidth || document.documentElement.clientWidth - 40) - 36));
     refresh(sides, h("div", { class: "pair" }, members(seen, counters, time_()), deadlines(seen, counters)),
-      lag(seen), generations(seen),
-      panel("Findings", {}, seen.findings.length ? h("ol", { class: "feed" }, seen.findings.map((one) => line(one, time_(), { withGroup: false }))) : empty("None yet.")));
+      lag(seen, whole, draw), generations(seen),
+      panel("What happened", {}, seen.events.length ? h("ol", { class: "feed" }, seen.events.map((one) => eventLine(one, time_(), { withGroup: false }))) : empty("Nothing yet.")));
     counters.forEach((one) => one(time_()));
   };
   draw();
@@ -82,7 +88,7 @@ function heading(seen, counters) {
     h("p", { class: "crumb" }, link({}, {}, "Groups"), " / ", row.type || "group"),
     h("h1", { class: "mono name" }, row.group),
     h("p", { class: "chips" }, stateChip(row.state), row.generation !== null && chip(`generation ${number(row.generation)}`), chip(row.type === "commits" ? "commits only, no members" : `${number(row.members)} member${row.members === 1 ? "" : "s"}`), committed(row, counters),
-      row.protocol && chip(row.protocol), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${seen.topics.length - 4} topics`),
+      row.protocol && chip(row.protocol), row.team && chip(`team ${row.team}`), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${seen.topics.length - 4} topics`),
       link({ view: "findings", group: row.group }, { class: "chip go" }, "all findings →")));
 }
 
@@ -111,7 +117,7 @@ function members(seen, counters, now) {
   const spread = seen.spread;
   const told = seen.members.length === 0 ? "" : spread.idle ? `${spread.idle} of ${seen.members.length} members idle` : spread.most === spread.least ? "spread evenly" : `${spread.least} to ${spread.most} partitions each`;
   return panel("Members and assignment", {}, told && h("p", { class: "quiet aside" }, `${number(spread.partitions)} partitions, ${told}`),
-    rows.length === 0 ? empty("The group has no members.") : h("div", { class: "scroll" }, h("table", { class: "grid compact" },
+    rows.length === 0 ? empty("The group has no members.") : scroll("Members", h("table", { class: "grid compact" },
       h("thead", {}, h("tr", {}, ["Member", "Partitions", "Last commit"].map((text) => h("th", { scope: "col" }, text)), ["Session timeout", "Rebalance timeout"].map((text) => h("th", { scope: "col", class: "wide-only" }, text)))),
       h("tbody", {}, rows))),
     seen.row.members > seen.members.length && h("p", { class: "quiet" }, `${number(seen.row.members - seen.members.length)} more members are not listed.`));
@@ -139,7 +145,7 @@ function deadlines(seen, counters) {
 }
 
 // How far the group is behind on each topic, the partitions that are furthest first.
-function lag(seen) {
+function lag(seen, whole, draw) {
   if (seen.lag.length === 0) return null;
   const cell = (value, text = number) => h("td", { class: "num" }, value === null ? "?" : text(value));
   // A consumer that reads committed records only gets no further than to the first open transaction.
@@ -148,12 +154,23 @@ function lag(seen) {
   const rows = seen.lag.flatMap((topic) => [
     h("tr", {}, h("td", { class: "mono name" }, topic.topic), h("td", { class: "num quiet" }, `${number(topic.partitions)} partitions`),
       h("td", {}), h("td", {}), cell(topic.lag), cell(topic.age_ms, duration), h("td", { class: "num quiet" }, topic.unknown ? `${number(topic.unknown)} unknown` : "")),
-    ...topic.listed.slice(0, 20).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
-      cell(one.end < 0 ? null : one.end), waiting(one), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at))))]);
+    ...topic.listed.slice(0, whole.has(topic.topic) ? topic.listed.length : LISTED).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
+      cell(one.end < 0 ? null : one.end), waiting(one), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at)))),
+    beyond(topic, whole, draw)]);
   const more = seen.lag_topics - seen.lag.length;
   if (more > 0) rows.push(h("tr", {}, h("td", { class: "quiet", colspan: 7 }, `${number(more)} more topics`)));
-  return panel("Lag", {}, h("div", { class: "scroll" }, h("table", { class: "grid compact", id: "lag" },
+  return panel("Lag", {}, scroll("Lag by partition", h("table", { class: "grid compact", id: "lag" },
     h("thead", {}, h("tr", {}, ["Topic", "Partition", "Committed", "End", "Lag", "Oldest waits", "Committed at"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
+}
+
+// The partitions that are not shown, and how to see them.
+function beyond(topic, whole, draw) {
+  const shown = whole.has(topic.topic) ? topic.listed.length : Math.min(LISTED, topic.listed.length);
+  if (topic.partitions <= shown) return null;
+  const text = `${number(topic.partitions - shown)} more partitions, with no more lag than these`;
+  const all = () => { whole.add(topic.topic); draw(); };
+  return h("tr", {}, h("td", {}), h("td", { class: "quiet", colspan: 6 },
+    shown < topic.listed.length ? h("button", { class: "button small", type: "button", onclick: all }, text) : text));
 }
 
 function generations(seen) {
@@ -166,6 +183,6 @@ function generations(seen) {
     h("td", { class: "num" }, one.members ?? "–", h("small", { class: "quiet" }, [one.joined ? ` +${one.joined}` : "", one.left ? ` −${one.left}` : "", one.replaced ? ` ⟳${one.replaced}` : ""])),
     h("td", { class: "num" }, range(one.join_ms_min, one.join_ms_max)), h("td", { class: "num" }, duration(one.sync_ms)), h("td", { class: "num" }, range(one.stopped_ms_min, one.stopped_ms_max)),
     h("td", { class: "quiet" }, one.evidence)));
-  return panel("Generations", {}, h("div", { class: "scroll" }, h("table", { class: "grid compact", id: "generations" },
+  return panel("Generations", {}, scroll("Generations", h("table", { class: "grid compact", id: "generations" },
     h("thead", {}, h("tr", {}, ["Generation", "At", "Causes and confidence", "Members", "Join", "Sync", "Stopped", "Evidence"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
 }

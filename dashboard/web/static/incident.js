@@ -1,22 +1,32 @@
 // Incidents: the list, and the page of one, which alerts link to.
 
-import { h, link, put } from "./dom.js";
+import { h, href, link, put } from "./dom.js";
 import { ago, causeTone, duration, moment, number, share, tone, utc, words } from "./format.js";
+import { choose, chosen } from "./filters.js";
 import { lanes } from "./lanes.js";
-import { causes, chip, empty, incidentCard, line, meter, panel, since, told } from "./parts.js";
+import { causes, chip, empty, eventLine, incidentCard, line, meter, panel, since, told } from "./parts.js";
+import { notifications, silences } from "./silence.js";
 
+const FILTERS = ["kind", "severity", "cause", "team"];
 const GENERATIONS = new Set(["rebalance", "rebalance_failed"]);
 
 export async function incidents(app, params) {
-  const ask = () => app.get("incidents", { state: params.get("state"), kind: params.get("kind"), limit: 200 });
+  const ask = () => app.get("incidents", { ...Object.fromEntries(["state", ...FILTERS].map((name) => [name, params.get(name)])), limit: 200 });
   const root = h("div", { class: "incidents" });
+  const held = app.at === null ? await silences(app) : null;
+  const filters = () => {
+    choose(app, FILTERS, { apply: (picked) => app.go({ view: "incidents", state: params.get("state"), ...picked }) }).catch((error) => app.say(error.message));
+    return true;
+  };
+  const without = (name) => href({ ...Object.fromEntries(params), [name]: "" });
   const draw = (page) => {
     const now = app.at ?? app.now();
     const open = page.rows.filter((one) => one.closed_at === null);
     const closed = page.rows.filter((one) => one.closed_at !== null);
-    put(root, h("div", { class: "title" }, h("h1", {}, "Incidents"), h("p", { class: "quiet" }, `${number(page.open)} open. An incident is everything told of one storm, one stuck rebalance, one silence …`)),
+    put(root, h("div", { class: "title" }, h("h1", {}, "Incidents"), h("p", { class: "quiet" }, `${number(page.open)} open. An incident is one storm, one stuck rebalance, one silent member … from its opening to its end.`),
+        h("div", { class: "filters", role: "group", "aria-label": "Filters" }, chosen(params, FILTERS, without), h("button", { class: "filter", type: "button", title: "Filters (f)", "aria-haspopup": "dialog", onclick: filters }, "Filters …"))),
       panel("Open", {}, open.length ? h("ul", { class: "cards" }, open.map((one) => incidentCard(one, now))) : empty("Nothing is open.")),
-      panel("Closed lately", {}, closed.length ? h("ul", { class: "cards" }, closed.map((one) => incidentCard(one, now))) : empty("None.")));
+      held, panel("Closed lately", {}, closed.length ? h("ul", { class: "cards" }, closed.map((one) => incidentCard(one, now))) : empty("None.")));
   };
   const page = await ask();
   draw(page);
@@ -24,6 +34,7 @@ export async function incidents(app, params) {
   return {
     title: "Incidents",
     root,
+    filters,
     leave: () => clearTimeout(waiting),
     change() {
       if (!waiting) waiting = setTimeout(async () => { waiting = 0; draw(await ask()); }, 2000);
@@ -37,8 +48,9 @@ export async function incident(app, params) {
   const root = h("div", { class: "incident-view" });
   let seen = await ask();
   const chart = timeline(app, root);
+  const notices = notifications(app, seen.incident);
   const draw = () => {
-    put(root, ...page(seen, app, chart.root));
+    put(root, ...page(seen, app, chart.root, notices.root));
     chart.fill(seen.incident);
   };
   draw();
@@ -48,11 +60,12 @@ export async function incident(app, params) {
     root,
     leave: () => clearTimeout(waiting),
     side: (step) => chart.step(step),
+    silence: notices.silence,
     change(event, data) {
       const { group } = seen.incident;
       const told = () => (group === null ? data.others : data.rows.some((row) => row.group === group));
       const mine = event === "reset" || told() || data.removed.includes(group);
-      if (mine && !waiting) waiting = setTimeout(async () => { waiting = 0; seen = await ask(); draw(); }, 500);
+      if (mine && !waiting) waiting = setTimeout(async () => { waiting = 0; seen = await ask(); draw(); notices.fill(); }, 500);
     },
   };
 }
@@ -104,7 +117,7 @@ function reasons(findings) {
       example.why && h("p", { class: "why" }, name === "unknown" ? example.why : `${share(example.confidence)} sure: ${example.why}`))));
 }
 
-function page(seen, app, chart) {
+function page(seen, app, chart, notices) {
   const one = seen.incident;
   const open = one.closed_at === null;
   const now = app.now();
@@ -113,7 +126,6 @@ function page(seen, app, chart) {
   const why = [...seen.findings, ...(seen.ended_by ? [seen.ended_by] : [])].filter((finding) => finding.causes.length > 0);
   const first = why.find((finding) => finding.causes[0].cause !== "unknown") ?? why[0];
   const own = seen.findings.slice().reverse();
-  const around = seen.around.slice().reverse();
   return [
     h("div", { class: `title hero ${tone(one.severity)}${open ? "" : " closed"}` },
       h("p", { class: "crumb" }, link({ view: "incidents" }, {}, "Incidents"), " / ", h("span", { class: "mono" }, one.id)),
@@ -134,9 +146,9 @@ function page(seen, app, chart) {
             // Who it is stands beside it.
             Object.entries(one.details).filter(([name]) => !name.startsWith("worst_")).map(([name, value]) => fact(words(name.replace(/_ms$/, "")), detail(name, value))))),
         panel("Lifecycle", {}, seen.ended_by && h("ol", { class: "feed", "aria-label": "The generation that ended it" }, line(seen.ended_by, now, { withGroup: false })),
-          own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained.")))),
+          own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained.")), notices)),
     chart,
-    panel(one.group === null ? "At the same time" : "Timeline of the group", {}, around.length ? h("ol", { class: "feed" }, around.map((finding) => line(finding, now, { withGroup: one.group === null }))) : empty("Nothing else happened at that time."),
+    panel(one.group === null ? "At the same time" : "Timeline of the group", {}, seen.events.length ? h("ol", { class: "feed" }, seen.events.map((event) => eventLine(event, now, { withGroup: one.group === null }))) : empty("Nothing else happened at that time."),
       one.groups.length > 0 && h("p", {}, one.groups.map((name) => [link({ group: name }, { class: "mono name" }, name), " "]))),
     h("p", { class: "quiet" }, link({ ...(one.group === null ? {} : { group: one.group }), at: open ? "" : one.closed_at }, { class: "button" }, open ? "The group now" : "The group as it was then"), " ",
       h("span", {}, one.group === null ? "" : `last rebalance cause and members as of ${open ? "now" : ago(one.closed_at, now)}`)),

@@ -4,11 +4,13 @@ import { by, h, put } from "./dom.js";
 
 const KEYS = [
   ["/", "find"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open the row"], ["← →", "generations of a timeline, pages of a table"],
-  ["g", "all groups"], ["i", "incidents"], ["h", "history"], ["t", "go back in time"], ["d", "dark or light"],
+  ["g", "all groups"], ["i", "incidents"], ["h", "history"], ["t", "go back in time"], ["d", "dark or light"], ["z", "UTC or your time zone"],
+  ["f", "filters and columns"], ["s", "silence this incident"],
   ["Esc", "leave a field, go back"], ["?", "this list"],
 ];
 
-const isField = (element) => element.matches?.("input, select, textarea, [contenteditable]");
+// A dialog that has just been closed may hold the focus until the next frame.
+const isField = (element) => element.matches?.("input, select, textarea, [contenteditable]") && !element.closest("dialog:not([open])");
 
 export function listen(actions) {
   put(by("keys"), KEYS.map(([key, what]) => [h("dt", {}, key.split(" ").map((one) => h("kbd", {}, one))), h("dd", {}, what)]));
@@ -28,6 +30,9 @@ function press(key, actions) {
     case "?": by("help").showModal(); return true;
     case "d": actions.theme(); return true;
     case "t": actions.when(); return true;
+    case "z": actions.zone(); return true;
+    case "f": return Boolean(actions.view()?.filters?.());
+    case "s": return Boolean(actions.view()?.silence?.());
     case "g": actions.go("?"); return true;
     case "i": actions.go("?view=incidents"); return true;
     case "h": actions.go("?view=findings"); return true;

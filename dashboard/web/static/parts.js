@@ -1,11 +1,14 @@
 // Small pieces that several views share: chips, bars, causes, lists of findings.
 
 import { h, link, svg } from "./dom.js";
-import { ago, causeTone, duration, moment, share, state, time, tone, utc, words } from "./format.js";
+import { ago, causeTone, duration, moment, number, share, state, time, tone, utc, words } from "./format.js";
 
 export const chip = (text, kind = "calm", title) => h("span", { class: `chip ${kind}`, title }, text);
 export const stateChip = (name) => chip(state(name), tone(name), name);
 export const when = (at) => h("time", { title: utc(at), datetime: new Date(at).toISOString?.() }, time(at));
+
+// What is wider than the page scrolls by itself, by keyboard too.
+export const scroll = (label, ...children) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, children);
 
 export const panel = (title, properties, ...children) =>
   h("section", { ...properties, class: `panel ${properties?.class ?? ""}` }, title && h("h2", {}, title), ...children);
@@ -59,6 +62,55 @@ export function line(one, now, { withGroup = true } = {}) {
       one.generation !== null && h("span", { class: "quiet" }, ` g${one.generation}`),
       withGroup && [" ", subject(one)],
       cause && h("span", { class: `cause small ${causeTone(cause)}` }, words(cause), cause !== "unknown" && confidence < 1 && ` ${share(confidence)}`)));
+}
+
+// How an event of some length stands: still open, or how long it lasted.
+function standing(one) {
+  if (one.phase === null) return null;
+  return one.phase === "resolved" ? `resolved after ${duration(one.at - one.since)}` : "open";
+}
+
+const moves = (one) => one.kind === "coordinator_moved" && one.groups_total === 0;
+
+// Whom an event is about: a group, many of them that unfold, or partitions of the offsets topic.
+function about(one) {
+  if (one.group !== null) return link({ group: one.group }, { class: "mono name" }, one.group);
+  if (moves(one)) return h("span", {}, one.count > 1 ? `${number(one.count)} partitions of the offsets topic` : "one partition of the offsets topic", one.broker !== null && ` → broker ${one.broker}`);
+  if (one.groups.length === 0) return subject(one);
+  const more = one.groups_total - one.groups.length;
+  return h("details", { class: "folded" }, h("summary", {}, `${number(one.groups_total)} groups`),
+    one.groups.map((name) => [link({ group: name }, { class: "mono name" }, name), " "]), more > 0 && `and ${number(more)} more`);
+}
+
+// One event in a line: a departure with its rebalance, an incident from its opening to its end, a burst.
+export function eventLine(one, now, { withGroup = true } = {}) {
+  const quiet = (text) => text && h("span", { class: "quiet" }, ` ${text}`);
+  const clients = one.clients.length > 2 ? `${one.clients.length} members` : one.clients.join(", ");
+  const named = one.kind === one.cause ? "" : one.cause;
+  return h("li", { class: `line ${tone(one.severity)}` },
+    h("span", { class: "mark", title: one.severity }, MARKS[one.severity]),
+    h("time", { title: `${one.since < one.at ? `${moment(one.since)} to ` : ""}${moment(one.at)} · ${utc(one.at)}` }, time(one.at)),
+    h("span", { class: "what" },
+      h("span", { class: "lead" },
+        one.incident ? link({ incident: one.incident }, { class: "kind" }, words(one.kind)) : h("span", { class: "kind" }, words(one.kind)),
+        one.count > 1 && h("b", { class: "num times" }, ` ×${number(one.count)}`),
+        quiet(standing(one)), one.generation !== null && h("span", { class: "quiet gen" }, ` g${one.generation}`),
+        named && h("span", { class: `cause small ${causeTone(named)}` }, words(named)),
+        one.cause && one.cause !== "unknown" && one.confidence < 1 && quiet(share(one.confidence))),
+      h("span", { class: "tail" },
+        (withGroup || one.group === null) && about(one),
+        clients && h("span", { class: "mono small quiet who" }, clients),
+        one.kind !== "rebalance" && one.with_kinds.includes("rebalance") && h("span", { class: "quiet" }, "→ rebalance"),
+        one.kind !== "group_empty" && one.with_kinds.includes("group_empty") && h("span", { class: "quiet" }, "→ group empty"),
+        one.waiting > 0 && h("span", { class: "quiet" }, `${number(one.waiting)} records waited`))));
+}
+
+// The line of a short history, at most as wide as its cell.
+export function spark(values, { width, height, label }) {
+  const top = Math.max(1, ...values);
+  const step = width / Math.max(1, values.length - 1);
+  const path = values.map((value, index) => `${index ? "L" : "M"}${(index * step).toFixed(1)} ${(height - 1 - (value / top) * (height - 2)).toFixed(1)}`).join("");
+  return svg("svg", { class: "spark", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": label }, svg("path", { d: path }));
 }
 
 export function empty(text) {

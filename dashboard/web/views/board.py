@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 HOUR_MS = 3_600_000
 BARS = 12
+LAG_STEP = 10
+"""Of the samples of a group's lag every so many-th is drawn in its row: with one every 5 s, twelve points."""
 _MOVING = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})
 
 
@@ -81,9 +83,17 @@ class Query:
     search: str = ""
     state: str = ""
     trouble: str = ""
+    severity: str = ""
+    cause: str = ""
+    team: str = ""
     kind: str = ""
     sort: str = "trouble"
     descending: bool = False
+
+
+def nobodys(_group: str) -> str:
+    """Return that the group is of no team."""
+    return ""
 
 
 def _worst_first(entry: Entry) -> tuple[Any, ...]:
@@ -115,10 +125,12 @@ SORTS: Mapping[str, Callable[[Entry], Any]] = {
 
 
 class Board:
-    """The groups of one `Known` at `now` (ms)."""
+    """The groups of one `Known` at `now` (ms); `team_of` says whose a group is."""
 
-    def __init__(self, known: Known, now: int, before: Board | None = None) -> None:
-        self.known, self.now = known, now
+    def __init__(
+        self, known: Known, now: int, before: Board | None = None, team_of: Callable[[str], str] = nobodys
+    ) -> None:
+        self.known, self.now, self.team_of = known, now, team_of
         open_of = by_group(known.incidents.open.values())
         old = before.by_name if before else {}
         hour = now - HOUR_MS
@@ -145,7 +157,7 @@ class Board:
         """Return what the query's filters leave, in its order. Raises KeyError for an unknown order."""
         by_trouble = query.sort == "trouble"
         source = self.worst_first() if by_trouble else self.entries
-        found = [entry for entry in source if _matches(entry, query)]
+        found = [entry for entry in source if self._matches(entry, query)]
         if query.sort == "lag":
             found.sort(key=self._most_first, reverse=query.descending)
         elif not by_trouble:
@@ -153,6 +165,17 @@ class Board:
         elif query.descending:
             found.reverse()
         return found
+
+    def _matches(self, entry: Entry, query: Query) -> bool:
+        return (
+            (not query.search or query.search in entry.facts.words)
+            and (not query.state or entry.state == query.state)
+            and (not query.kind or (entry.facts.view.summary.get("group_type") or "") == query.kind)
+            and (not query.trouble or _has_trouble(entry, query.trouble))
+            and (not query.severity or _severity(entry) == query.severity)
+            and (not query.cause or entry.facts.cause == query.cause)
+            and (not query.team or self.team_of(entry.name) == query.team)
+        )
 
     def _most_first(self, entry: Entry) -> tuple[int, str]:
         lag = self.known.lags.get(entry.name)
@@ -165,6 +188,7 @@ class Board:
         lag, committed = self.known.lags.get(entry.name), self.known.last_commit(entry.name)
         return {
             "group": entry.name,
+            "team": self.team_of(entry.name),
             "type": summary.get("group_type") or "",
             "state": entry.state,
             "generation": summary.get("generation"),
@@ -184,6 +208,7 @@ class Board:
             "lag": lag.records if lag else None,
             "lag_age_ms": lag.age_ms if lag else None,
             "lag_unknown": lag.unknown if lag else 0,
+            "lag_line": lag.totals.every(LAG_STEP) if lag else [],
             "last_commit": committed if committed >= 0 else None,
             "commits_per_minute": self.known.commits_per_minute(entry.name),
         }
@@ -192,7 +217,8 @@ class Board:
 class Boards:
     """Makes boards, keeping the newest one and what did not change since it. Safe to share by threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, team_of: Callable[[str], str] = nobodys) -> None:
+        self._team_of = team_of
         self._board: Board | None = None
         # Readers that come at once wait for one board instead of each making their own.
         self._lock = Lock()
@@ -207,7 +233,7 @@ class Boards:
                 return board
             # Before the first batch it is the moment of what an earlier process kept.
             now = known.kept_at if known.health.now < 0 else known.health.now
-            self._board = board = Board(known, now, board)
+            self._board = board = Board(known, now, board, self._team_of)
             return board
 
 
@@ -282,13 +308,8 @@ def _count(summary: Mapping[str, Any]) -> int:
     return int(summary.get("members") or 0)
 
 
-def _matches(entry: Entry, query: Query) -> bool:
-    return (
-        (not query.search or query.search in entry.facts.words)
-        and (not query.state or entry.state == query.state)
-        and (not query.kind or (entry.facts.view.summary.get("group_type") or "") == query.kind)
-        and (not query.trouble or _has_trouble(entry, query.trouble))
-    )
+def _severity(entry: Entry) -> str:
+    return entry.trouble.severity.value if entry.trouble else ""
 
 
 def _has_trouble(entry: Entry, wanted: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.owners import partitions
 from rebalance_monitor.dashboard.web.views.budget import within
+from rebalance_monitor.dashboard.web.views.events import event_row, events_of
 from rebalance_monitor.dashboard.web.views.incident_view import in_order, incident_row, newest
 from rebalance_monitor.dashboard.web.views.timeline import timeline
 
@@ -52,6 +53,8 @@ def group_detail(
         "timeline": timeline(told),
         "incidents": _incidents(board, entry.name),
         "findings": newest(told, FINDINGS),
+        "events": [event_row(event) for event in events_of(told)][:FINDINGS],
+        "lag_track": [list(one) for one in lag.totals] if lag else [],
         "lag_at": lag.at if lag else None,
         "lag": within(lag_rows(lag)) if lag else [],
         "lag_topics": len(lag.topics) if lag else 0,

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import to_dict
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 from rebalance_monitor.dashboard.web.views.budget import within
+from rebalance_monitor.dashboard.web.views.events import SETTLED_MS, event_row, events_of
+from rebalance_monitor.dashboard.web.views.trouble import LOUDNESS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,9 +24,6 @@ if TYPE_CHECKING:
 AROUND_MS = 60_000
 MAX_FINDINGS = 200
 MAX_OFFENDERS = 8
-LOUDNESS = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
-SETTLED_MS = 5_000
-"""A rebalance's record may be a little later than the sample that no longer saw it."""
 
 
 class Part(StrEnum):
@@ -96,6 +95,7 @@ def incident_detail(incident: Incident, told: Sequence[Finding], now: int, *, li
         "incident": incident_row(incident),
         "findings": newest(own, MAX_FINDINGS)[::-1],
         "around": newest(around, MAX_FINDINGS)[::-1],
+        "events": [event_row(event) for event in events_of(around)][:MAX_FINDINGS],
         "ended_by": None if ended_by is None else newest([ended_by], 1)[0],
         "offenders": offenders([*own, *around]),
     }

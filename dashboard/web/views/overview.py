@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard.web.views.board import HOUR_MS
+from rebalance_monitor.dashboard.web.views.events import event_row, events_of
 from rebalance_monitor.dashboard.web.views.incident_view import in_order, incident_row
 
 if TYPE_CHECKING:
@@ -18,13 +19,15 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.view.snapshot import Health, Known
     from rebalance_monitor.dashboard.web.views.board import Board
-    from rebalance_monitor.dashboard.web.views.shapes import Count, Headline, MonitorHealth, Overview
+    from rebalance_monitor.dashboard.web.views.shapes import Count, MonitorHealth, Overview
 
 MINUTES = 60
 MINUTE_MS = 60_000
 INCIDENTS = 20
 OFFENDERS = 8
 LATEST = 30
+LOOKED_AT = 240
+"""Newest findings of which the latest events are made."""
 # Told so often that they would drown the rest; the group's own page has them.
 _QUIET = frozenset({Kind.REBALANCE_IN_PROGRESS})
 
@@ -36,7 +39,7 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
     recent += _since(known.others, now)
     rebalances = [finding for finding in recent if finding.kind is Kind.REBALANCE]
     busiest = nsmallest(OFFENDERS, board.entries, key=lambda entry: (-entry.rebalances, entry.name))
-    told = nsmallest(LATEST, (f for f in recent if f.kind not in _QUIET), key=lambda f: (-f.at, f.id))
+    told = nsmallest(LOOKED_AT, (f for f in recent if f.kind not in _QUIET), key=lambda f: (-f.at, f.id))
     return {
         "cluster": known.cluster,
         "version": known.version,
@@ -54,26 +57,8 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
         "offenders": [board.row(entry) for entry in busiest if entry.rebalances],
         "incidents": [incident_row(one) for one in in_order(known) if one.closed_at is None][:INCIDENTS],
         "incidents_open": len(known.incidents.open),
-        "latest": [headline(finding) for finding in told],
+        "latest": [event_row(event) for event in events_of(told)[:LATEST]],
         "health": health_of(known, wall, live=live),
-    }
-
-
-def headline(finding: Finding) -> Headline:
-    """Return a finding in one line."""
-    cause = finding.causes[0] if finding.causes else None
-    return {
-        "id": finding.id,
-        "at": finding.at,
-        "kind": finding.kind.value,
-        "severity": finding.severity.value,
-        "phase": finding.phase,
-        "group": finding.group,
-        "groups_total": finding.groups_total,
-        "generation": finding.generation,
-        "cause": cause.cause.value if cause else "",
-        "confidence": cause.confidence if cause else finding.confidence,
-        "incident": finding.incident,
     }
 
 

@@ -20,10 +20,12 @@ class GroupRow(TypedDict):
     lag_age_ms: age of the oldest of them; None where they are not known. lag_unknown: partitions with a
     committed offset whose lag is not known. type: `commits` for a group without a record of its own, whose
     consumers assign themselves partitions; generation: None for it. commits_per_minute: offsets committed a
-    minute until the last commit, None before that is known.
+    minute until the last commit, None before that is known. lag_line: lag of the last ten minutes, oldest
+    first. team: "" for a group of none.
     """
 
     group: str
+    team: str
     type: str
     state: str
     generation: int | None
@@ -43,6 +45,7 @@ class GroupRow(TypedDict):
     lag: int | None
     lag_age_ms: int | None
     lag_unknown: int
+    lag_line: list[int]
     last_commit: int | None
     commits_per_minute: float | None
 
@@ -56,6 +59,37 @@ class GroupsPage(TypedDict):
     matched: int
     offset: int
     rows: list[GroupRow]
+
+
+class EventRow(TypedDict):
+    """One event: findings that belong together, named by the weightiest.
+
+    at: of the newest, since: of the first. count: events in a burst that are alike, else 1; groups,
+    groups_total: those of a burst, or of a finding about many. phase: of its incident, None without. cause,
+    confidence: the likeliest cause's. clients: named by its departures. with_kinds: of its other findings.
+    broker: where all its coordinators went. waiting: records that waited at most. findings: their ids, oldest
+    first.
+    """
+
+    id: str
+    at: int
+    since: int
+    kind: str
+    severity: str
+    phase: str | None
+    count: int
+    group: str | None
+    groups: list[str]
+    groups_total: int
+    generation: int | None
+    cause: str
+    confidence: float
+    clients: list[str]
+    with_kinds: list[str]
+    incident: str | None
+    broker: int | None
+    waiting: int
+    findings: list[str]
 
 
 class IncidentRow(TypedDict):
@@ -106,7 +140,8 @@ class Offender(TypedDict):
 class IncidentDetail(TypedDict):
     """One incident with its own findings and what else happened to its group meanwhile, oldest first.
 
-    ended_by: the generation that ended it, None while it is open or where none is known.
+    ended_by: the generation that ended it, None while it is open or where none is known. events: `around`,
+    one row for each event, newest first.
     """
 
     now: int
@@ -114,6 +149,7 @@ class IncidentDetail(TypedDict):
     incident: IncidentRow
     findings: list[Finding]
     around: list[Finding]
+    events: list[EventRow]
     ended_by: Finding | None
     offenders: list[Offender]
 
@@ -146,22 +182,6 @@ class Count(TypedDict):
     count: int
 
 
-class Headline(TypedDict):
-    """A finding in one line. cause, confidence: the likeliest cause's."""
-
-    id: str
-    at: int
-    kind: str
-    severity: str
-    phase: str | None
-    group: str | None
-    groups_total: int
-    generation: int | None
-    cause: str
-    confidence: float
-    incident: str | None
-
-
 class Overview(TypedDict):
     """The cluster at a glance. minutes: rebalances of the last hour by minute, oldest first.
 
@@ -185,7 +205,7 @@ class Overview(TypedDict):
     offenders: list[GroupRow]
     incidents: list[IncidentRow]
     incidents_open: int
-    latest: list[Headline]
+    latest: list[EventRow]
     health: MonitorHealth
 
 
@@ -254,7 +274,11 @@ class TopicLagRow(TypedDict):
 
 
 class GroupDetail(TypedDict):
-    """Everything about one group. as_of: the moment asked for, None for now. lag_topics: listed or not."""
+    """Everything about one group. as_of: the moment asked for, None for now. lag_topics: listed or not.
+
+    events: `findings`, one row for each event, newest first. lag_track: times (ms) and records that waited,
+    oldest first.
+    """
 
     version: int
     now: int
@@ -270,6 +294,8 @@ class GroupDetail(TypedDict):
     timeline: Timeline
     incidents: list[IncidentRow]
     findings: list[Finding]
+    events: list[EventRow]
+    lag_track: list[list[int]]
     lag_at: int | None
     lag: list[TopicLagRow]
     lag_topics: int
@@ -281,6 +307,19 @@ class FindingsPage(TypedDict):
     now: int
     source: str
     rows: list[Finding]
+    next: str | None
+
+
+class HistoryPage(TypedDict):
+    """Events of the retained history, newest first. findings: theirs. next: as of `FindingsPage`.
+
+    An event whose findings lie on two pages is on both: who reads on leaves out those it knows the ids of.
+    """
+
+    now: int
+    source: str
+    rows: list[EventRow]
+    findings: list[Finding]
     next: str | None
 
 

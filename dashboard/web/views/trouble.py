@@ -40,9 +40,9 @@ RANKS = (
 BREACHES = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.REBALANCE_FAILED})
 BREACH_LASTS_MS = 600_000
 
-_LOUDNESS = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
+LOUDNESS = {Severity.CRITICAL: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _RANK = {kind: rank for rank, kind in enumerate(RANKS)}
-NO_TROUBLE = (len(_LOUDNESS), len(RANKS))
+NO_TROUBLE = (len(LOUDNESS), len(RANKS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Trouble:
     @property
     def order(self) -> tuple[int, int]:
         """Sort key."""
-        return (_LOUDNESS[self.severity], _RANK[self.kind])
+        return (LOUDNESS[self.severity], _RANK[self.kind])
 
 
 def worst(found: Iterable[Trouble], now: int) -> Trouble | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Error, Page, Playwright
 
     from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.api.alerting import Alerting
     from rebalance_monitor.dashboard.web.http.access import Access
     from rebalance_monitor.dashboard.web.past.past import Past
 
@@ -104,10 +105,12 @@ def visiting(
     scheme: str = "dark",
     access: Access | None = None,
     complaints: bool = True,
+    alerting: Alerting | None = None,
 ) -> Iterator[Visit]:
     """Open the page over `snapshot` (a replay by default); nothing may be complained of."""
     live = snapshot is not None
-    with served(snapshot or known.snapshot_of(known.replayed()), past, live=live, access=access) as client:
+    shown = snapshot or known.snapshot_of(known.replayed())
+    with served(shown, past, live=live, access=access, alerting=alerting) as client:
         context, made = visit(browser, str(client.base_url).rstrip("/"), width=width, scheme=scheme)
         yield made
         if complaints:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rebalance_monitor.dashboard.view.snapshot import Snapshot
+    from rebalance_monitor.dashboard.web.api.alerting import Alerting
     from rebalance_monitor.dashboard.web.past.past import Past
 
 
@@ -30,9 +31,11 @@ def served(
     access: Access | None = None,
     port: int = 0,
     held_up: Callable[[], str] = str,
+    alerting: Alerting | None = None,
 ) -> Iterator[httpx.Client]:
     """Serve `snapshot`; the client's `base_url` is where."""
-    api = Api(snapshot, past or MemoryPast(snapshot), live=live, wall_ms=lambda: T0 + 1_000)
+    past = past or MemoryPast(snapshot)
+    api = Api(snapshot, past, live=live, wall_ms=lambda: T0 + 1_000, alerting=alerting)
     app, stream = make_app(
         api, access or Access(), lambda _accept: (b"# EOF\n", "application/openmetrics-text"), held_up
     )

@@ -5,14 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.dashboard.web import known
 from tests.dashboard.web.browser import VIEWS, chromium, visiting  # noqa: F401 - the fixture `browser`
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default::ResourceWarning")]
+
+
+GRAVE = {"serious", "critical"}
 
 
 def test_everything_can_be_done_from_the_keyboard(browser: Browser) -> None:
@@ -104,3 +109,33 @@ def test_narrow_screens_scroll_down_only(browser: Browser, width: int) -> None:
             assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, query
         page = made.go()
         expect(page.locator("tbody .row-link").first).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(400, "light"), (400, "dark"), (1600, "light"), (1600, "dark")]
+)
+def test_axe_finds_no_serious_fault_and_nothing_is_wider_than_the_screen(
+    browser: Browser, width: int, scheme: str
+) -> None:
+    incident = next(iter(known.replayed().incidents.open))
+    with visiting(browser, width=width, scheme=scheme) as made:
+        for query in (*VIEWS, f"?incident={incident}", "runbooks/"):
+            page = made.page
+            page.goto(f"{made.url}/{query}")
+            page.wait_for_selector("main > *")
+            page.wait_for_timeout(100)
+            found = Axe().run(page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in GRAVE] == [], (
+                query
+            )
+            assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, query
+        made.go()
+        for key, dialog in (("f", "#filters"), ("?", "#help"), ("t", "#when")):
+            made.page.keyboard.press(key)
+            made.page.wait_for_selector(f"{dialog}[open]")
+            found = Axe().run(made.page).response["violations"]
+            assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in GRAVE] == [], (
+                key
+            )
+            made.page.keyboard.press("Escape")
+            expect(made.page.locator("dialog[open]")).to_have_count(0)
