@@ -65,7 +65,7 @@ def message_of_thread(
         _list(ordered, now, MAX_LINES),
         Paragraph((bold("Next: "), plain(next_step(ordered[0].finding, over=over)))),
     ]
-    if addresses := links_of(ordered[0].finding, replace(links, page=None)):
+    if addresses := links_of(ordered[0].finding, replace(links, page=None), over=over):
         blocks.append(Paragraph(addresses))
     details: list[Block] = [_list(ordered, now, MAX_ALERTS)] if len(ordered) > MAX_LINES else []
     if over and (rows := measures.closing(tally)):
