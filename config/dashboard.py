@@ -26,8 +26,18 @@ class Metrics(Section):
     )
     names: tuple[Literal["kafka_exporter", "kminion"], ...] = Field(
         default=(),
-        description="Exporters under whose names lag by group and topic is given as well, for dashboards and "
-        "alerts that were made for them.",
+        description="Exporters under whose names lag is given as well, for dashboards and alerts that were "
+        "made for them.",
+    )
+    partitions: tuple[str, ...] = Field(
+        default=(),
+        description="Groups with series of their own whose lag is given by partition too (patterns).",
+    )
+    max_partitions: int = Field(
+        default=2_000,
+        ge=0,
+        description="So many partitions have series at most, three each; whole groups, in the order of their "
+        "names.",
     )
 
 

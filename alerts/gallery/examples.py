@@ -108,6 +108,20 @@ _MADE: dict[Kind, dict[str, Any]] = {
             "waits_for": LOST.client_id,
         },
     },
+    Kind.REBALANCE_COST: {
+        "stopped_ms_max": 46_200,
+        "partitions_affected": 96,
+        "details": {
+            "rebalance": "5f0c2ad1b7e84c19",
+            "rebalances": 1,
+            "arrived": 1_202_100,
+            "waiting_at_stop": 1_900,
+            "waiting_peak": 1_204_000,
+            "caught_up_at": AT,
+            "caught_up_ms": 200_000,
+            "partition_seconds": 4435.2,
+        },
+    },
     Kind.SESSION_TIMEOUT: {
         "evidence": "suspected",
         "causes": (_TIMEOUT,),
@@ -244,7 +258,14 @@ _OF_A_REBALANCE = {
     Kind.GROUP_EMPTY,
 }
 
-_PRICED = {Kind.REBALANCE, Kind.REBALANCE_STUCK, Kind.STORM, Kind.GROUP_EMPTY}
+_PRICED = {
+    Kind.REBALANCE,
+    Kind.REBALANCE_STUCK,
+    Kind.STORM,
+    Kind.ROLLING_RESTART,
+    Kind.GROUP_EMPTY,
+    Kind.BROKER_AWAY,
+}
 _COST = {"waiting_at_stop": 1_900, "waiting_peak": 1_204_000, "caught_up_at": AT + 200_000}
 
 
@@ -302,7 +323,7 @@ def roll_up(phase: str = "opened") -> Finding:
         groups_total=64,
         causes=(CauseEntry(Cause.SESSION_TIMEOUT, 0.8, why, host="/10.1.2.37"),),
         members=(),
-        details={},
+        details={**_COST},
     )
 
 

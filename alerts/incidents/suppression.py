@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SINGLES = frozenset(
     {
         Kind.REBALANCE,
+        Kind.REBALANCE_COST,
         Kind.REBALANCE_FAILED,
         Kind.REBALANCE_IN_PROGRESS,
         Kind.SESSION_TIMEOUT,
@@ -31,7 +32,14 @@ SINGLES = frozenset(
 """What a storm of the same group swallows."""
 
 _DISTURBED = frozenset(
-    {Kind.REBALANCE, Kind.REBALANCE_FAILED, Kind.REBALANCE_IN_PROGRESS, Kind.MEMBER_SILENT, Kind.SLOW_SYNC}
+    {
+        Kind.REBALANCE,
+        Kind.REBALANCE_COST,
+        Kind.REBALANCE_FAILED,
+        Kind.REBALANCE_IN_PROGRESS,
+        Kind.MEMBER_SILENT,
+        Kind.SLOW_SYNC,
+    }
 )
 EXPLAINED: dict[Kind, frozenset[Kind]] = {
     Kind.COORDINATOR_MOVED: _DISTURBED,

@@ -31,6 +31,11 @@ HEADLINES: dict[Kind, Headline] = {
         "Nothing, if it stays at one. Check the named cause before you scale or restart anything.",
         "had no further rebalance",
     ),
+    Kind.REBALANCE_COST: Headline(
+        "has caught up after a rebalance",
+        "Nothing by itself. If these costs add up, see which members leave and come back, and why.",
+        "had no further rebalance that cost it anything",
+    ),
     Kind.REBALANCE_FAILED: Headline(
         "failed to complete a rebalance",
         "Look for members that die or hang between joining and syncing. Start with the newest deployment.",

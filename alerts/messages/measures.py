@@ -36,6 +36,12 @@ _LAG: Rows = (
 _PROBED: Rows = (("Rebalancing", "for {duration_ms} ({sightings:probe sample})"),)
 DETAIL_ROWS: dict[Kind, Rows] = {
     Kind.REBALANCE: _COST,
+    Kind.REBALANCE_COST: (
+        ("Arrived", "{arrived:record} while consumption stood still"),
+        *_COST,
+        ("Caught up", "{caught_up_ms} after the rebalance"),
+        ("Rebalances", "{rebalances}"),
+    ),
     Kind.REBALANCE_FAILED: (("Failed", "{failed:generation} without an assignment"),),
     Kind.REBALANCE_IN_PROGRESS: _PROBED,
     Kind.REBALANCE_STUCK: (
@@ -44,8 +50,11 @@ DETAIL_ROWS: dict[Kind, Rows] = {
         ("Threshold", "{threshold_ms}"),
         *_COST,
     ),
-    Kind.SESSION_TIMEOUT: _LOST,
-    Kind.POLL_INTERVAL_EXCEEDED: (("Silence", "{silence_ms} (rebalance timeout {rebalance_timeout_ms})"),),
+    Kind.SESSION_TIMEOUT: (*_LOST, *_COST),
+    Kind.POLL_INTERVAL_EXCEEDED: (
+        ("Silence", "{silence_ms} (rebalance timeout {rebalance_timeout_ms})"),
+        *_COST,
+    ),
     Kind.MEMBER_SILENT: (("Silence", "{silence_ms}, past its {deadline} deadline"),),
     Kind.STORM: (
         ("Rebalances", "{count} in {window_ms}"),
@@ -55,7 +64,7 @@ DETAIL_ROWS: dict[Kind, Rows] = {
         ("Most frequent", "{worst_client}, in {worst_share} of the rebalances"),
         *_COST,
     ),
-    Kind.ROLLING_RESTART: (("Restarted", "{restarted:member} in {window_ms}"),),
+    Kind.ROLLING_RESTART: (("Restarted", "{restarted:member} in {window_ms}"), *_COST),
     Kind.STATIC_MEMBER_REPLACED: (
         ("Instance", "{instance_id}"),
         ("Returned", "{times:time} in {window_ms}"),
@@ -65,8 +74,9 @@ DETAIL_ROWS: dict[Kind, Rows] = {
     Kind.BROKER_AWAY: (
         ("Broker", "{broker}, no response for {silent_ms}"),
         ("Not recovered", "{not_back:group}, {missing} first"),
+        *_COST,
     ),
-    Kind.COORDINATOR_MOVED: (("Before", "broker {previous_broker}, epoch {previous_epoch}"),),
+    Kind.COORDINATOR_MOVED: (("Before", "broker {previous_broker}, epoch {previous_epoch}"), *_COST),
     Kind.GROUP_EMPTY: (("Last member", "{ended_by}"), ("Was empty for", "{empty_ms}"), *_COST),
     Kind.OFFSETS_EXPIRING: (("Topic", "{topic}"), ("Offsets expire", "{expires_at}")),
     Kind.SLOW_SYNC: (("Threshold", "{threshold_ms}"),),

@@ -47,6 +47,7 @@ class Kind(StrEnum):
     """Every kind of finding."""
 
     REBALANCE = "rebalance"
+    REBALANCE_COST = "rebalance_cost"
     REBALANCE_FAILED = "rebalance_failed"
     REBALANCE_IN_PROGRESS = "rebalance_in_progress"
     REBALANCE_STUCK = "rebalance_stuck"
@@ -103,25 +104,26 @@ _MEMBER_DETAILS = {
     **_UNLISTED,
 }
 
-_COST = {
-    "waiting_at_stop": "records that waited for the group at the last sample before it stopped",
-    "waiting_peak": "the most that waited since",
-    "caught_up_at": "when no more waited than before, ms since epoch",
-    "partition_seconds": "partitions that stood still times how long, at most; of a storm the sum",
-    "impact": "what waits, as the severity was weighed by it: nothing, usual, waiting or unknown",
+_WAITED = {
+    "waiting_at_stop": "records waiting before the stop",
+    "waiting_peak": "most records waiting since",
+    "caught_up_at": "when no more waited than before, ms",
 }
-_IMPACT = {
-    "impact": "what waits, as the severity was weighed by it: nothing, usual, waiting or unknown",
+_IMPACT = {"impact": "what waits, as it weighs on the severity: nothing, usual, waiting, unknown"}
+_COST = {
+    **_WAITED,
+    "partition_seconds": "partitions times how long they stood still, at most",
+    **_IMPACT,
 }
 _LAG_DETAILS = {
-    "topic": "topic of the partition that is worst",
-    "partition": "the partition that is worst",
-    "partitions": "how many partitions of the group are like it",
+    "topic": "topic of the worst partition",
+    "partition": "its number",
+    "partitions": "partitions like it",
     "waiting": "records that wait in these partitions",
     "age_ms": "age of the oldest of them, ms",
     "since": "from when on more waits than at the last commit that moved, ms since epoch",
     "committed_offset": "committed offset of the worst partition",
-    "window_ms": "the window that was judged, ms: ten of its usual times between commits",
+    "window_ms": "the window, ms: ten of its usual times between commits",
 }
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
 NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_member_id"})
@@ -146,6 +148,20 @@ KINDS: dict[Kind, KindSpec] = {
         }
         | _UNLISTED
         | _COST,
+    ),
+    Kind.REBALANCE_COST: _once(
+        Scope.GROUP,
+        Severity.INFO,
+        DrivenBy.PROBE,
+        "records waited for a rebalance; the group has caught up",
+        {
+            "rebalance": "id of the rebalance, of the first if others followed before the group caught up",
+            "rebalances": "how many rebalances these are",
+            "arrived": "records that came while all partitions stood still, by the ends at both moments",
+            "caught_up_ms": "from the end of the last rebalance until it had caught up, ms",
+            **_WAITED,
+            "partition_seconds": "partitions times how long they stood still, at most",
+        },
     ),
     Kind.REBALANCE_FAILED: _once(
         Scope.GROUP,
@@ -185,15 +201,15 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "the coordinator removed a member that had sent no heartbeat; 20 and more at once are one finding",
-        _MEMBER_DETAILS,
+        "the coordinator expired a member; 20 and more at once are one finding",
+        _MEMBER_DETAILS | _WAITED,
     ),
     Kind.POLL_INTERVAL_EXCEEDED: _once(
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "a member stopped polling for max.poll.interval; 20 and more at once are one finding",
-        _MEMBER_DETAILS,
+        _MEMBER_DETAILS | _WAITED,
     ),
     Kind.MEMBER_SILENT: _phased(
         Scope.GROUP,
@@ -204,7 +220,7 @@ KINDS: dict[Kind, KindSpec] = {
             "deadline": "session, poll (an update), or rebalance (of a member that must give up partitions)",
             "basis": "why its silence means something: idle (it commits when idle), traffic (its offsets and "
             "others' on its topics moved steadily, the others' still do), unrevoked (partitions to give up)",
-            "assumed": "1 where the session timeout is assumed: neither record nor broker has it",
+            "assumed": "1 where the session timeout is assumed",
             "deadline_at": "when the deadline passed, ms since epoch",
             "silence_ms": "last commit to the deadline, ms",
             "session_timeout_ms": "the member's session timeout, ms",
@@ -215,7 +231,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.CRITICAL,
         DrivenBy.RECORD,
-        "too many generations, failed generations or probe samples of a rebalance in a sliding window",
+        "too many rebalances, completed, failed or seen, in a sliding window",
         {
             "count": "completed plus failed generations in the window",
             "completed": "completed generations in the window",
@@ -274,8 +290,8 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.SHARD,
         Severity.INFO,
         DrivenBy.PROBE,
-        "a partition of the offsets topic has a new leader or leader epoch: its groups' deadlines start anew",
-        {"previous_broker": "leader before", "previous_epoch": "leader epoch before"},
+        "a partition of the offsets topic has a new leader or leader epoch",
+        {"previous_broker": "leader before", "previous_epoch": "leader epoch before"} | _WAITED,
     ),
     Kind.BROKER_AWAY: _phased(
         Scope.CLUSTER,
@@ -287,7 +303,8 @@ KINDS: dict[Kind, KindSpec] = {
             "silent_ms": "for how long, ms",
             "not_back": "groups that have not recovered",
             "missing": "one of them",
-        },
+        }
+        | _WAITED,
     ),
     Kind.GROUP_EMPTY: _phased(
         Scope.GROUP,
@@ -371,7 +388,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.PROBE,
-        "lag has not once gone down in the whole window, though offsets move; may warn from an age on",
+        "lag has not once gone down in the whole window, though offsets move",
         _LAG_DETAILS | {"risen": "by how many records the lag of the worst partition rose in the window"},
     ),
     Kind.OFFSETS_REWOUND: _once(

@@ -15,7 +15,8 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag import continuing
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.continuing import Silences
-from rebalance_monitor.coordinator.lag.costs import Costs
+from rebalance_monitor.coordinator.lag.costs.incidents import Costs, RollUpCosts
+from rebalance_monitor.coordinator.lag.costs.rebalances import RebalanceCosts
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging import Judging
 from rebalance_monitor.coordinator.lag.losses import Losses
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 PARTIAL_SAMPLES = 12
@@ -74,6 +75,8 @@ class Lag:
         self._judging.silences = self._silences
         self._losses = Losses(settings, cluster, memory.get("losses"))
         self._costs = Costs(settings, memory.get("costs"))
+        self._roll_ups = RollUpCosts(memory.get("roll_ups"))
+        self._rebalances = RebalanceCosts(settings, cluster, memory.get("rebalances"))
         self._before: EndsSample | None = None
         self._missed = 0
 
@@ -83,6 +86,8 @@ class Lag:
             "judging": self._judging.snapshot(),
             "losses": self._losses.snapshot(),
             "costs": self._costs.snapshot(),
+            "rebalances": self._rebalances.snapshot(),
+            "roll_ups": self._roll_ups.snapshot(),
             "silences": msgspec.to_builtins(self._silences),
         }
 
@@ -121,6 +126,7 @@ class Lag:
             found += self._judging.end(group, at, "expired")
             found += self._losses.end(group, at, "expired")
             self._costs.forget(group)
+            self._rebalances.forget(group)
             self._silences.pop(group, None)
             self.board.forget(group)
         return found
@@ -167,18 +173,31 @@ class Lag:
         return sample.partial if self._missed >= PARTIAL_SAMPLES else ""
 
     def priced(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return findings with what they cost."""
-        return [self._costs.price(found, self.board.groups.get(found.group or "")) for found in findings]
+        """Return findings with what they cost so far."""
+        priced = []
+        for finding in findings:
+            consumed = self.board.groups.get(finding.group or "")
+            priced.append(self._costs.price(self._roll_ups.price(finding, self.board.groups), consumed))
+            if finding.kind is Kind.REBALANCE and not finding.history:
+                self._rebalances.on_rebalance(finding, consumed)
+        return priced
+
+    def priced_together(self, rolled: Iterable[Finding]) -> list[Finding]:
+        """Return roll-ups with what they cost their groups so far."""
+        return [self._roll_ups.price(found, self.board.groups) for found in rolled]
 
     def _check_groups(
         self, sample: EndsSample, summaries: Mapping[str, Mapping[str, Any]], busy: Collection[str]
     ) -> list[Finding]:
         found: list[Finding] = []
+        self._roll_ups.on_sample(sample.at, self.board.groups)
         for group, consumed in self.board.groups.items():
             summary = summaries.get(group, {})
             found += self._losses.on_sample(group, consumed, sample, self._before)
             found += self._costs.on_sample(group, consumed)
+            found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
             if summary.get("state") == Status.EMPTY:
+                self._rebalances.forget(group)
                 # Whoever stood still is gone: the group's emptiness goes on with it.
                 found += self._judging.end(group, sample.at, "confirmed")
             elif summary and group not in busy:

@@ -23,10 +23,10 @@ from rebalance_monitor.coordinator.findings.finding import (
 )
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag import windows
-from rebalance_monitor.coordinator.lag.board import Source
 from rebalance_monitor.coordinator.lag.continuing import STANDING, Silences, silence_of
+from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, impact, weigh
 from rebalance_monitor.coordinator.lag.ends import AGAIN_MS
-from rebalance_monitor.coordinator.lag.impact import WEIGHED, impact, weigh
+from rebalance_monitor.coordinator.lag.measured import Source
 from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
 from rebalance_monitor.decoders.layouts.twins import replace
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details
-    from rebalance_monitor.coordinator.lag.board import Consumed, GroupLag, PartitionLag
+    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
 

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.lag.board import Consumed, PartitionLag
+    from rebalance_monitor.coordinator.lag.board import Consumed
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.lag.measured import PartitionLag
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
 

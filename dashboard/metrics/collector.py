@@ -7,7 +7,6 @@ behind a count or a bucket.
 from __future__ import annotations
 
 from collections import Counter
-from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -17,14 +16,15 @@ from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
-from rebalance_monitor.dashboard.metrics import compatible
+from rebalance_monitor.dashboard.metrics import compatible, lag_series
+from rebalance_monitor.dashboard.metrics.compatible import Shown
 from rebalance_monitor.dashboard.metrics.definitions import METRICS, OTHER
+from rebalance_monitor.dashboard.metrics.lag_series import Wanted
 from rebalance_monitor.dashboard.view.incidents import by_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.dashboard.metrics.tallies import GroupTally, Histogram, Mark, Tallies
     from rebalance_monitor.dashboard.view.group_view import GroupView
     from rebalance_monitor.dashboard.view.incidents import Incident
@@ -58,9 +58,6 @@ RECORD_TYPES = {
     23: "streams_group_topology",
     24: "streams_group_target_assignment_resolved_topic_ids",
 }
-TOPICS = 20
-"""So many topics of a group have series of their own: those with most lag."""
-
 _OPEN = {
     Kind.REBALANCE_IN_PROGRESS: "group_rebalance_in_progress",
     Kind.REBALANCE_STUCK: "group_rebalance_stuck",
@@ -115,10 +112,7 @@ def _text(value: str) -> str:
 
 
 class SnapshotCollector(Collector):
-    """Makes every family of the table from the snapshot, at `clock()` seconds since epoch.
-
-    `names`: other exporters under whose names lag is given as well (compatible.py).
-    """
+    """Makes every family of the table from the snapshot, at `clock()` seconds since epoch."""
 
     def __init__(
         self,
@@ -126,13 +120,13 @@ class SnapshotCollector(Collector):
         tallies: Tallies,
         build: Mapping[str, str],
         clock: Callable[[], float],
-        names: Sequence[str] = (),
+        wanted: Wanted | None = None,
     ) -> None:
         self._snapshot = snapshot
         self._tallies = tallies
         self._build = tuple(build.get(label, "") for label in METRICS["build"].labels)
         self._clock = clock
-        self._names = names
+        self._wanted = wanted or Wanted()
 
     def describe(self) -> Iterable[Family]:
         """Name the families without a scrape."""
@@ -148,16 +142,15 @@ class SnapshotCollector(Collector):
             for group, tally in self._tallies.groups.items():
                 _tally(page, group, tally)
             _totals(page, self._tallies)
+            label_of = self._tallies.places.label
+            seated = {name: one for name, one in known.lags.items() if label_of(name) == name != OTHER}
+            members = {name: _members(view) for name, view in known.groups.items() if label_of(name) == name}
+        partitions = lag_series.add_partitions(page.add, seated, self._wanted)
         _incidents(page, known)
         _health(page, known.health, self._clock())
         yield from (family for family in page.families.values() if family.samples)
-        if self._names:
-            seated = ((name, one) for name, one in known.lags.items() if self._label(name) == name)
-            yield from compatible.families(self._names, _text(known.cluster), seated)
-
-    def _label(self, group: str) -> str | None:
-        with self._tallies.lock:
-            return self._tallies.places.label(group)
+        shown = Shown(_text(known.cluster), seated, partitions, members)
+        yield from compatible.families(self._wanted.names, shown, _text)
 
 
 def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) -> None:
@@ -172,7 +165,7 @@ def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) ->
         if label == name != OTHER:
             _group(page, name, [view], open_incidents)
             _last_commit(page, known, name, [name])
-            _lag(page, name, known.lags.get(name))
+            lag_series.add_group(page.add, name, known.lags.get(name))
             page.add("group_state", 1, name, *_state_of(view))
             generation = view.summary.get("generation")
             if generation is not None:
@@ -184,7 +177,7 @@ def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) ->
     if others:
         _group(page, OTHER, others, open_incidents)
     _last_commit(page, known, OTHER, unnamed)
-    _lag_of_others(page, [known.lags[name] for name in unnamed if name in known.lags])
+    lag_series.add_others(page.add, [known.lags[name] for name in unnamed if name in known.lags])
     for state, count in sorted(states.items()):
         page.add("groups", count, *state)
     page.add("groups_without_series", without)
@@ -199,7 +192,7 @@ def _group(
 ) -> None:
     """Add the gauges of one label: sums, for times the newest, for skew the worst."""
     open_ones = [incident for view in views for incident in incidents.get(view.name, ())]
-    page.add("group_members", sum(int(view.summary.get("members", 0)) for view in views), label)
+    page.add("group_members", sum(map(_members, views)), label)
     for kind, name in _OPEN.items():
         page.add(name, sum(incident.kind is kind for incident in open_ones), label)
     silent = sum(incident.kind is Kind.MEMBER_SILENT for incident in open_ones)
@@ -216,32 +209,8 @@ def _last_commit(page: _Page, known: Known, label: str, groups: Sequence[str]) -
         page.add("group_last_commit_timestamp_seconds", newest / 1000, label)
 
 
-def _lag(page: _Page, group: str, told: GroupLag | None) -> None:
-    """Add a group's lag, and by topic for the topics that have most."""
-    if told is None:
-        return
-    _lag_sums(page, group, [told])
-    topics = nsmallest(TOPICS, told.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
-    for topic, found in sorted(topics):
-        if found.records is not None:
-            page.add("group_topic_lag_records", found.records, group, topic)
-        if found.age_ms is not None:
-            page.add("group_topic_lag_seconds", found.age_ms / 1000, group, topic)
-
-
-def _lag_of_others(page: _Page, told: Sequence[GroupLag]) -> None:
-    if told:
-        _lag_sums(page, OTHER, told)
-
-
-def _lag_sums(page: _Page, label: str, told: Sequence[GroupLag]) -> None:
-    records = [one.records for one in told if one.records is not None]
-    ages = [one.age_ms for one in told if one.age_ms is not None]
-    if records:
-        page.add("group_lag_records", sum(records), label)
-    if ages:
-        page.add("group_lag_seconds", max(ages) / 1000, label)
-    page.add("group_lag_unknown_partitions", sum(one.unknown for one in told), label)
+def _members(view: GroupView) -> int:
+    return int(view.summary.get("members", 0))
 
 
 def _skew(view: GroupView) -> int:

@@ -62,6 +62,9 @@ def _histogram(name: str, what: str, buckets: tuple[float, ...], *labels: str) -
     return Metric(name, MetricType.HISTOGRAM, labels, what, buckets)
 
 
+_PARTITION = ("group", "topic", "partition")
+"""Labels of what is given by partition, for the groups of `metrics.partitions`."""
+
 GROUP_METRICS = (
     _gauge("group_state", "1 for the state the group is in", "group", "group_type", "state"),
     _gauge("group_members", "members of the group", "group"),
@@ -85,6 +88,11 @@ GROUP_METRICS = (
     ),
     _gauge("group_topic_lag_records", "records that wait for the group in the topic", "group", "topic"),
     _gauge("group_topic_lag_seconds", "age of the oldest record that waits in the topic", "group", "topic"),
+    _gauge("group_partition_lag_records", "records that wait in the partition", *_PARTITION),
+    _gauge(
+        "group_partition_lag_seconds", "age of the oldest record that waits in the partition", *_PARTITION
+    ),
+    _gauge("group_partition_committed_offset", "committed offset of the partition", *_PARTITION),
     _gauge("group_rebalance_in_progress", "1 while the probe sees the group rebalancing", "group"),
     _gauge("group_rebalance_stuck", "1 while one rebalance goes on past the threshold", "group"),
     _gauge("group_storm_active", "1 while the group storms", "group"),
@@ -114,6 +122,10 @@ GROUP_METRICS = (
 MONITOR_METRICS = (
     _gauge("groups", "groups by type and state", "group_type", "state"),
     _gauge("groups_without_series", "groups that are summed up as `(other)` or denied"),
+    _gauge(
+        "partitions_without_series",
+        "partitions that `metrics.partitions` chose beyond `metrics.max_partitions`; absent without patterns",
+    ),
     _gauge("incidents_open", "open incidents", "kind", "severity"),
     _gauge("degraded", "1 while the monitor itself is degraded for this reason", "cause"),
     _counter("findings", "live findings published", "kind", "severity"),

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.dashboard.metrics.collector import TOPICS
-from rebalance_monitor.dashboard.metrics.compatible import NAMES
-from rebalance_monitor.dashboard.metrics.definitions import GROUP_METRICS, MONITOR_METRICS, OTHER, MetricType
+from rebalance_monitor.dashboard.metrics.compatible import NAMES, Names
+from rebalance_monitor.dashboard.metrics.definitions import (
+    GROUP_METRICS,
+    MONITOR_METRICS,
+    OTHER,
+    MetricType,
+)
+from rebalance_monitor.dashboard.metrics.lag_series import TOPICS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rebalance_monitor.dashboard.metrics.definitions import Metric
 
@@ -24,8 +29,8 @@ is the id of the finding behind a count or a bucket. Recording and alerting rule
 dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 - Every series has the label `cluster`: `cluster_name` of the configuration, else the cluster's id.
-- No member, client, host or partition is ever a label. Labels that grow are `group` and, for lag, `topic`: of
-  a group the {topics} with most lag. At most
+- No member, client or host is ever a label. Labels that grow are `group` and, for lag, `topic` (of a group
+  the {topics} with most lag) and `partition` (of groups that `metrics.partitions` matches). At most
   `metrics.max_groups` groups that `metrics.allow` matches have series of their own. A group in trouble takes
   the place of a quiet one. The others are summed up as `group="{other}"`. Groups that `metrics.deny` matches
   have no series at all.
@@ -39,9 +44,9 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 """
 
 NAMED = """\
-With `metrics.names` lag by group and topic is given under these names as well, of the groups that have series
-of their own, so that dashboards and alerts made for another exporter go on working. Names by partition are
-not given.
+`metrics.names` gives lag under these names as well, so that dashboards and alerts made for another exporter
+go on working: of groups with series of their own, by partition of those that `metrics.partitions` matches.
+Unknown lag is absent, where kafka_exporter has -1. Metrics of topics and brokers are not given.
 
 """
 
@@ -57,12 +62,29 @@ def metrics_markdown() -> str:
 
 
 def _named() -> str:
-    rows = (
-        f"| `{exporter}` | `{series}` | `cluster`, `{names.group}`, `{names.topic}` | {what} |\n"
-        for exporter, names in NAMES.items()
-        for series, what in ((names.lag, "records that wait"), (names.offsets, "sum of committed offsets"))
+    ours = (
+        "`group_topic_lag_records`",
+        "sum of `group_partition_committed_offset`",
+        "`group_partition_lag_records`",
+        "`group_partition_committed_offset`",
+        "`group_members`",
     )
-    return "| `metrics.names` | series | labels | what |\n|---|---|---|---|\n" + "".join(rows)
+    theirs = zip(*map(_renamed, NAMES.values()), strict=True)
+    rows = (f"| {here} | {' | '.join(cells)} |\n" for here, cells in zip(ours, theirs, strict=True))
+    return f"| here | {' | '.join(NAMES)} |\n|---|{'---|' * len(NAMES)}\n" + "".join(rows)
+
+
+def _renamed(names: Names) -> Iterator[str]:
+    by_topic = (names.group, names.topic)
+    by_partition = (*by_topic, names.partition)
+    for series, labels in (
+        (names.lag, by_topic),
+        (names.offsets, by_topic),
+        (names.partition_lag, by_partition),
+        (names.partition_offset, by_partition),
+        (names.members, (names.group,)),
+    ):
+        yield f"`{series}{{{','.join(labels)}}}`" if series else "none"
 
 
 def _table(metrics: Iterable[Metric]) -> str:

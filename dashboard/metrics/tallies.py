@@ -114,7 +114,7 @@ class Places:
 
     def __init__(self, limits: Limits, gone: Callable[[str], object]) -> None:
         self._most = limits.max_groups
-        self._allowed, self._denied = _any_of(limits.allow), _any_of(limits.deny)
+        self._allowed, self._denied = any_of(limits.allow), any_of(limits.deny)
         self._gone = gone
         self._rank: dict[str, int] = {}
         self._seats: tuple[dict[str, None], ...] = tuple({} for _ in range(TROUBLED + 1))
@@ -255,6 +255,6 @@ def _mark(finding: Finding, value: float) -> Mark:
     return Mark(finding.id, value, finding.at / 1000)
 
 
-def _any_of(patterns: Sequence[str]) -> re.Pattern[str]:
+def any_of(patterns: Sequence[str]) -> re.Pattern[str]:
     """Return what matches a name that one of the shell patterns matches: every commit of a group asks."""
     return re.compile("|".join(map(translate, patterns)) or "(?!)")

@@ -17,6 +17,10 @@ SELECT *,
        CAST(json_extract_string(details, '$.window_ms') AS BIGINT) AS window_ms,
        CAST(json_extract_string(details, '$.empty_ms') AS BIGINT) AS empty_ms,
        CAST(json_extract_string(details, '$.duration_ms') AS BIGINT) AS duration_ms,
+       CAST(json_extract_string(details, '$.arrived') AS BIGINT) AS arrived,
+       CAST(json_extract_string(details, '$.waiting_peak') AS BIGINT) AS waiting_peak,
+       CAST(json_extract_string(details, '$.caught_up_ms') AS BIGINT) AS caught_up_ms,
+       CAST(json_extract_string(details, '$.partition_seconds') AS DOUBLE) AS partition_seconds,
        json_extract_string(details, '$.ended_by') AS ended_by
 FROM read_parquet(${files}, hive_partitioning = true, union_by_name = true);
 

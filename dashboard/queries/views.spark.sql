@@ -20,6 +20,10 @@ SELECT *,
        CAST(get_json_object(details, '$.window_ms') AS BIGINT) AS window_ms,
        CAST(get_json_object(details, '$.empty_ms') AS BIGINT) AS empty_ms,
        CAST(get_json_object(details, '$.duration_ms') AS BIGINT) AS duration_ms,
+       CAST(get_json_object(details, '$.arrived') AS BIGINT) AS arrived,
+       CAST(get_json_object(details, '$.waiting_peak') AS BIGINT) AS waiting_peak,
+       CAST(get_json_object(details, '$.caught_up_ms') AS BIGINT) AS caught_up_ms,
+       CAST(get_json_object(details, '$.partition_seconds') AS DOUBLE) AS partition_seconds,
        get_json_object(details, '$.ended_by') AS ended_by
 FROM finding_files;
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.lag.board import GroupLag
     from rebalance_monitor.coordinator.lag.committing import Committing
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
 
 T = TypeVar("T")
 FINDINGS_KEPT = 20_000

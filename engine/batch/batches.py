@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.findings.outputs import Output
-    from rebalance_monitor.coordinator.lag.board import Board, GroupLag
+    from rebalance_monitor.coordinator.lag.board import Board
     from rebalance_monitor.coordinator.lag.committing import Committing
     from rebalance_monitor.coordinator.lag.following import Lag, News
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.engine.batch.step import OutRow
 
 # The query id of batches that no query made.

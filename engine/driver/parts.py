@@ -141,7 +141,7 @@ class Parts:
         self._now = batch.now if batch.now >= 0 else self._now
         told = self._with_lag(told, batch, sightings, wall)
         rolled = self._rollup.on_batch(told, [stat for _, stat in batch.stats], self._now)
-        return [*told, *rolled, *self._health.on_batch(batch, sightings, wall)]
+        return [*told, *self._lag.priced_together(rolled), *self._health.on_batch(batch, sightings, wall)]
 
     def _with_lag(
         self, told: list[Finding], batch: Batch, sightings: Iterable[ProbeSample], wall: int

@@ -19,6 +19,7 @@ import structlog
 from rebalance_monitor.alerts.setup.setup import ways_of
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.metrics.collector import SnapshotCollector, registry_of
+from rebalance_monitor.dashboard.metrics.lag_series import Wanted
 from rebalance_monitor.dashboard.metrics.tallies import Limits, Tallies
 from rebalance_monitor.dashboard.tables.findings_table import read_newest
 from rebalance_monitor.dashboard.tables.groups_table import FILE, GroupsTable, read_groups, restored
@@ -79,9 +80,8 @@ class Serving:
             "python": platform.python_version(),
             "spark": _version("pyspark"),
         }
-        self.metrics = registry_of(
-            SnapshotCollector(self.snapshot, self.tallies, build, time.time, limits.names)
-        )
+        wanted = Wanted(limits.names, limits.partitions, limits.max_partitions)
+        self.metrics = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted))
         self._running = ExitStack()
         self._keep_days = settings.tables.keep_days
         tables = self._chores(settings.tables) if settings.outputs.parquet else []

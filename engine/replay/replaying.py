@@ -156,7 +156,8 @@ class _Driver:
             busy = groups_seen(looks)
             news = News(batch.committed, batch.removed, busy, seen.samples, summaries, batch.now, batch.now)
             found = with_lag(found, batch, self.lag, news)
-        elif self.board is not None:
+            return found + self.lag.priced_together(self.roll_up.on_batch(found, stats, batch.now))
+        if self.board is not None:
             for group, body in batch.committed.items():
                 self.board.publish(group, body, batch.now)
             publish_commits(batch, self.board)

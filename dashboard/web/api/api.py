@@ -198,7 +198,8 @@ class Api:
         told: list[Any] = within(map(to_dict, found))
         size = min(limit, len(told))
         page = {finding.id for finding in found[:size]}
-        rows = [event_row(event) for event in events_of(found[: len(told)])]
+        cut_at = found[len(told) - 1].at if len(found) == limit + BEYOND else -1
+        rows = [event_row(event, cut_at) for event in events_of(found[: len(told)])]
         rows = [row for row in rows if page.intersection(row["findings"])]
         shown = page.union(*(row["findings"] for row in rows))
         return {

@@ -13,12 +13,16 @@ export async function findings(app, params) {
   const list = h("ol", { class: "feed wide" });
   const more = h("p", { class: "row" });
   const now = () => app.at ?? app.now();
-  // An event at the edge of two pages is on both.
+  // An event at the edge of two pages is on both; an incident's opening may lie many pages before its end.
   const known = new Set();
+  const incidents = new Set();
   const fill = (page) => {
     const findings = new Map(page.findings.map((one) => [one.id, one]));
-    const rows = page.rows.filter((one) => one.findings.some((id) => !known.has(id)));
-    rows.forEach((one) => one.findings.forEach((id) => known.add(id)));
+    const rows = page.rows.filter((one) => one.findings.some((id) => !known.has(id)) && !incidents.has(one.incident));
+    page.rows.forEach((one) => {
+      one.findings.forEach((id) => known.add(id));
+      if (one.incident) incidents.add(one.incident);
+    });
     add(list, rows.map((one) => row(one, one.findings.map((id) => findings.get(id)).filter(Boolean), now())));
     put(more, page.next ? h("button", { class: "button", type: "button", onclick: async () => fill(await app.ask("history", { ...query, before: page.next })) }, "Older") : h("span", { class: "quiet" }, list.children.length ? `${number(known.size)} findings in ${number(list.children.length)} events; that is all.` : ""));
     if (list.children.length === 0) put(more, empty("No finding fits."));

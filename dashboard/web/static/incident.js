@@ -139,6 +139,7 @@ function page(seen, app, chart, notices) {
       h("h1", {}, words(one.kind), " ", one.group === null ? h("span", { class: "quiet" }, one.groups_total ? `of ${one.groups_total} groups` : one.scope) : link({ group: one.group }, { class: "mono name" }, one.group)),
       h("p", { class: "say" }, told(one)),
       h("p", { class: "chips" }, open ? chip("open", tone(one.severity)) : chip("resolved", "good"), chip(one.severity, tone(one.severity)), chip(one.confidence < 1 ? `${one.evidence}, ${share(one.confidence)} sure` : one.evidence),
+        h("a", { class: "chip go", href: `runbooks/#${one.kind}` }, "runbook"),
         h("button", { class: "chip go", type: "button", onclick: (event) => copy(event.target, app) }, "copy link"))),
     h("div", { class: "pair" },
       h("div", { class: "column" },

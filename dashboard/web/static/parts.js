@@ -75,7 +75,7 @@ const moves = (one) => one.kind === "coordinator_moved" && one.groups_total === 
 // Whom an event is about: a group, many of them that unfold, or partitions of the offsets topic.
 function about(one) {
   if (one.group !== null) return link({ group: one.group }, { class: "mono name" }, one.group);
-  if (moves(one)) return h("span", {}, one.count > 1 ? `${number(one.count)} partitions of the offsets topic` : "one partition of the offsets topic", one.broker !== null && ` → broker ${one.broker}`);
+  if (moves(one)) return h("span", {}, one.count > 1 ? `${number(one.count)}${one.is_cut ? "+" : ""} partitions of the offsets topic` : "one partition of the offsets topic", one.broker !== null && ` → broker ${one.broker}`);
   if (one.groups.length === 0) return subject(one);
   const more = one.groups_total - one.groups.length;
   return h("details", { class: "folded" }, h("summary", {}, `${number(one.groups_total)} groups`),
@@ -93,7 +93,7 @@ export function eventLine(one, now, { withGroup = true } = {}) {
     h("span", { class: "what" },
       h("span", { class: "lead" },
         one.incident ? link({ incident: one.incident }, { class: "kind" }, words(one.kind)) : h("span", { class: "kind" }, words(one.kind)),
-        one.count > 1 && h("b", { class: "num times" }, ` ×${number(one.count)}`),
+        one.count > 1 && h("b", { class: "num times" }, ` ×${number(one.count)}${one.is_cut ? "+" : ""}`),
         quiet(standing(one)), one.generation !== null && h("span", { class: "quiet gen" }, ` g${one.generation}`),
         named && h("span", { class: `cause small ${causeTone(named)}` }, words(named)),
         one.cause && one.cause !== "unknown" && one.confidence < 1 && quiet(share(one.confidence))),

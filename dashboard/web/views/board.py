@@ -208,6 +208,8 @@ class Board:
             "lag": lag.records if lag else None,
             "lag_age_ms": lag.age_ms if lag else None,
             "lag_unknown": lag.unknown if lag else 0,
+            "lag_offsets": lag.source.value if lag else "",
+            "lag_ends": lag.ends_source.value if lag else "",
             "lag_line": lag.totals.every(LAG_STEP) if lag else [],
             "last_commit": committed if committed >= 0 else None,
             "commits_per_minute": self.known.commits_per_minute(entry.name),

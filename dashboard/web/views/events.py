@@ -75,8 +75,8 @@ def events_of(findings: Iterable[Finding]) -> list[Event]:
     return sorted(_bursts(_joined(told), moved), key=lambda one: (one.at, one.head.id), reverse=True)
 
 
-def event_row(event: Event) -> EventRow:
-    """Return one event as a row."""
+def event_row(event: Event, cut_at: int = -1) -> EventRow:
+    """Return one event as a row; findings before `cut_at` (ms) were not looked at, -1 if all were."""
     head, all_groups = event.head, _groups(event)
     cause = head.causes[0] if head.causes else None
     brokers = {one.head.coordinator.broker for one in event.parts or (event,) if one.head.coordinator}
@@ -88,6 +88,7 @@ def event_row(event: Event) -> EventRow:
         "severity": head.severity.value,
         "phase": head.phase,
         "count": max(1, len(event.parts)),
+        "is_cut": bool(event.parts) and event.since <= cut_at + MOVED_BURST_MS,
         "group": head.group if len(all_groups) == 1 else None,
         "groups": all_groups[:GROUPS] if len(all_groups) > 1 else [],
         "groups_total": head.groups_total or len(all_groups),

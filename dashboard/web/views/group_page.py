@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
-    from rebalance_monitor.coordinator.lag.board import GroupLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.dashboard.web.views.board import Board, Entry
     from rebalance_monitor.dashboard.web.views.shapes import (
         Deadline,

@@ -26,7 +26,7 @@ MINUTE_MS = 60_000
 INCIDENTS = 20
 OFFENDERS = 8
 LATEST = 30
-LOOKED_AT = 240
+LOOKED_AT = 200
 """Newest findings of which the latest events are made."""
 # Told so often that they would drown the rest; the group's own page has them.
 _QUIET = frozenset({Kind.REBALANCE_IN_PROGRESS})
@@ -40,6 +40,7 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
     rebalances = [finding for finding in recent if finding.kind is Kind.REBALANCE]
     busiest = nsmallest(OFFENDERS, board.entries, key=lambda entry: (-entry.rebalances, entry.name))
     told = nsmallest(LOOKED_AT, (f for f in recent if f.kind not in _QUIET), key=lambda f: (-f.at, f.id))
+    cut_at = told[-1].at if len(told) == LOOKED_AT else -1
     return {
         "cluster": known.cluster,
         "version": known.version,
@@ -57,7 +58,7 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
         "offenders": [board.row(entry) for entry in busiest if entry.rebalances],
         "incidents": [incident_row(one) for one in in_order(known) if one.closed_at is None][:INCIDENTS],
         "incidents_open": len(known.incidents.open),
-        "latest": [event_row(event) for event in events_of(told)[:LATEST]],
+        "latest": [event_row(event, cut_at) for event in events_of(told)[:LATEST]],
         "health": health_of(known, wall, live=live),
     }
 

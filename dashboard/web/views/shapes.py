@@ -18,10 +18,12 @@ class GroupRow(TypedDict):
     trouble: kind of the worst open incident or recent breach, "" without. since: when that began.
     rebalances: in the last hour. bars: the same hour in twelve pieces, oldest first. lag: records that wait,
     lag_age_ms: age of the oldest of them; None where they are not known. lag_unknown: partitions with a
-    committed offset whose lag is not known. type: `commits` for a group without a record of its own, whose
-    consumers assign themselves partitions; generation: None for it. commits_per_minute: offsets committed a
-    minute until the last commit, None before that is known. lag_line: lag of the last ten minutes, oldest
-    first. team: "" for a group of none.
+    committed offset whose lag is not known. lag_offsets: where the committed offsets come from, `topic` or
+    `brokers` (OffsetFetch, of a group that commits by transactions), "" without lag. lag_ends: where the
+    ends come from, `brokers` or `interpolated` to the time of the offsets; lag_age_ms is always so. type:
+    `commits` for a group without a record of its own, whose consumers assign themselves partitions;
+    generation: None for it. commits_per_minute: offsets committed a minute until the last commit, None
+    before that is known. lag_line: lag of the last ten minutes, oldest first. team: "" for a group of none.
     """
 
     group: str
@@ -45,6 +47,8 @@ class GroupRow(TypedDict):
     lag: int | None
     lag_age_ms: int | None
     lag_unknown: int
+    lag_offsets: str
+    lag_ends: str
     lag_line: list[int]
     last_commit: int | None
     commits_per_minute: float | None
@@ -64,11 +68,11 @@ class GroupsPage(TypedDict):
 class EventRow(TypedDict):
     """One event: findings that belong together, named by the weightiest.
 
-    at: of the newest, since: of the first. count: events in a burst that are alike, else 1; groups,
-    groups_total: those of a burst, or of a finding about many. phase: of its incident, None without. cause,
-    confidence: the likeliest cause's. clients: named by its departures. with_kinds: of its other findings.
-    broker: where all its coordinators went. waiting: records that waited at most. findings: their ids, oldest
-    first.
+    at: of the newest, since: of the first. count: events in a burst that are alike, else 1; is_cut: there
+    may be more of them. groups, groups_total: those of a burst, or of a finding about many. phase: of its
+    incident, None without. cause, confidence: the likeliest cause's. clients: named by its departures.
+    with_kinds: of its other findings. broker: where all its coordinators went. waiting: records that waited
+    at most. findings: their ids, oldest first.
     """
 
     id: str
@@ -78,6 +82,7 @@ class EventRow(TypedDict):
     severity: str
     phase: str | None
     count: int
+    is_cut: bool
     group: str | None
     groups: list[str]
     groups_total: int

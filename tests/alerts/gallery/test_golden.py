@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from rebalance_monitor.alerts.messages.measures import DETAIL_ROWS, keys_of
 from rebalance_monitor.alerts.messages.message import OVER, message_of
 from rebalance_monitor.alerts.render import plain, slack
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from tests.alerts.golden_files import FOLDER, files, messages
 from tests.alerts.sinks.block_kit import problems, refusal
 
@@ -98,7 +100,11 @@ def test_rows_and_examples_use_details_that_the_kinds_table_knows() -> None:
 
 @pytest.mark.parametrize("kind", list(DETAIL_ROWS))
 def test_every_row_of_details_is_shown_by_the_opening_or_the_closing_example(kind: Kind) -> None:
-    shown = [plain.render(message_of(examples.example(kind, phase))) for phase in ("opened", "resolved")]
+    phases = ("opened", "resolved")
+    made = [examples.example(kind, phase) for phase in phases]
+    # What many groups have in common carries what it cost all of them.
+    made += [replace(examples.roll_up(phase), kind=kind) for phase in phases if kind in ROLLED_UP]
+    shown = [plain.render(message_of(one)) for one in made]
     for label, template in DETAIL_ROWS[kind]:
         optional = {"cadence_ms", "seen", "topic", "twice"} & set(keys_of(template))
         in_lead = label == "Most frequent" and has_offender(examples.example(kind))

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import asking
-from rebalance_monitor.coordinator.lag.board import Board, Source
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import A_SECOND, AGAIN_MS, EndsSample
+from rebalance_monitor.coordinator.lag.measured import EndsSource, Source
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
 
@@ -140,3 +141,25 @@ def test_without_answers_the_topic_s_positions_come_back(answers: bool) -> None:
             world.board.asks = ()
         world.pass_by()
     assert world.shown("g")[2] is (Source.BROKERS if answers else Source.TOPIC)
+
+
+def test_where_each_number_comes_from_is_said() -> None:
+    world = World()
+    world.write("g", 100, ends=True)
+    world.write("tx", 50, ends=True)
+    world.pass_by(2)
+    world.write("tx", 100, ends=False)
+    world.pass_by(6)
+    sources = {
+        name: one.lag and (one.lag.source, one.lag.ends_source) for name, one in world.board.groups.items()
+    }
+    # Positions that are a second older than the ends are compared with the ends of their own time.
+    assert sources["g"] == (Source.TOPIC, EndsSource.INTERPOLATED)
+    assert sources["tx"] is not None
+    assert sources["tx"][0] is Source.BROKERS
+    # A group that has published nothing for a while has committed nothing: the newest ends count.
+    world.at += 60_000
+    world.board.take(EndsSample(world.at, world.at, {"orders": (300, 300)}), ())
+    lag = world.board.groups["g"].lag
+    assert lag is not None
+    assert (lag.source, lag.ends_source) == (Source.TOPIC, EndsSource.BROKERS)

@@ -397,7 +397,18 @@ def test_a_rebalance_is_given_what_waited_for_it() -> None:
     stopped = world.at
     world.run(6, reads=(), rebalancing=True)
     (told,) = world.lag.priced(
-        [finding(Kind.REBALANCE, world.at, None, started_at_min=stopped, stopped_ms_max=30_000)]
+        [
+            finding(
+                Kind.REBALANCE,
+                world.at,
+                None,
+                started_at_min=stopped,
+                stopped_ms_min=1_000,
+                stopped_ms_max=30_000,
+                # One member left: all partitions stood still, not its own alone.
+                partitions_affected=1,
+            )
+        ]
     )
     assert told.details["waiting_at_stop"] == 0
     assert told.details["waiting_peak"] == 6 * 4 * 10

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
-from rebalance_monitor.coordinator.lag.impact import WEIGHTS, Impact, impact, weigh
+from rebalance_monitor.coordinator.lag.costs.impact import WEIGHTS, Impact, impact, weigh
 from rebalance_monitor.coordinator.settings import DetectionSettings, SeverityOverride
 
 PAGE = (Path(__file__).parents[3] / "docs" / "lag.md").read_text(encoding="utf-8")

@@ -91,15 +91,21 @@ def test_every_sample_is_of_the_table_and_every_metric_of_the_table_has_samples(
             seen.add(metric.name)
     # These captures hold no unreadable record, no trouble of the monitor, and no ends of topics.
     lag = {name for name in METRICS if "_lag_" in name and name.startswith("group_")}
+    lag |= {"group_partition_committed_offset", "partitions_without_series"}
     assert set(METRICS) - seen == {"records_unreadable", "degraded"} | lag
 
 
-def test_no_metric_has_a_label_that_grows_but_the_group_and_its_topics() -> None:
-    assert not {label for metric in METRICS.values() for label in metric.labels} & FORBIDDEN - {"topic"}
-    assert {metric.name for metric in METRICS.values() if "topic" in metric.labels} == {
-        "group_topic_lag_records",
-        "group_topic_lag_seconds",
-    }
+def test_no_metric_has_a_label_that_grows_but_the_group_its_topics_and_chosen_partitions() -> None:
+    places = {"topic", "partition"}
+    assert not {label for metric in METRICS.values() for label in metric.labels} & FORBIDDEN - places
+    assert {metric.name: set(metric.labels) & places for metric in METRICS.values()
+            if places & set(metric.labels)} == {
+        "group_topic_lag_records": {"topic"},
+        "group_topic_lag_seconds": {"topic"},
+        "group_partition_lag_records": places,
+        "group_partition_lag_seconds": places,
+        "group_partition_committed_offset": places,
+    }  # fmt: skip
 
 
 def test_openmetrics_is_valid_and_its_exemplars_name_findings(page: Page) -> None:

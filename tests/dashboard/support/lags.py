@@ -1,6 +1,6 @@
 """Lag of groups as the driver knows it, made by hand."""
 
-from rebalance_monitor.coordinator.lag.board import GroupLag, PartitionLag, TopicLag
+from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag, TopicLag
 
 AT = 1_795_000_000_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,19 @@ import pytest
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard import queries
+from rebalance_monitor.dashboard.tables.findings_table import write_findings
+from rebalance_monitor.dashboard.tables.groups_table import GroupsTable
+from rebalance_monitor.dashboard.view.snapshot import Known
+from tests.coordinator.lag.test_following import STEP, World
+from tests.coordinator.lag.test_following import finding as made_finding
 from tests.dashboard.support.played import all_findings
-from tests.dashboard.support.tables import write_tables
+from tests.dashboard.support.tables import QUERY, write_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from rebalance_monitor.dashboard.view.snapshot import Known
 
 Rows = list[dict[str, Any]]
 
@@ -81,6 +86,28 @@ def test_time_lost(duck: duckdb.DuckDBPyConnection) -> None:
     assert sum(row["stopped_s_at_least"] or 0 for row in rows) == pytest.approx(least / 1000)
     assert least > 0
     assert all((row["stopped_s_at_least"] or 0) <= (row["stopped_s_at_most"] or 0) for row in rows)
+
+
+def test_what_rebalances_cost_adds_up(tmp_path: Path) -> None:
+    world, told = World(), []
+    for stop in (2, 6):
+        world.run(20)
+        world.run(stop, reads=(), rebalancing=True)
+        at = made_finding(Kind.REBALANCE, world.at, None, stopped_ms_min=1_000, stopped_ms_max=stop * STEP)
+        told += world.lag.priced([replace(at, id=f"{stop}")])
+        world.run(3)
+    costs = world.of(Kind.REBALANCE_COST)
+    assert len(costs) == 2
+    write_findings(tmp_path / "findings", [*told, *costs], QUERY, 1)
+    GroupsTable(tmp_path / "groups").write(Known(cluster="c1"), at=world.at)
+    connection = duckdb.connect()
+    connection.execute(queries.views("duckdb", tmp_path / "findings", tmp_path / "groups"))
+    (row,) = asked(connection, "03_time_lost")
+    assert (row["rebalances"], row["stopped_s_at_most"]) == (2, 8 * STEP / 1000)
+    assert row["records_arrived"] == 8 * 4 * 10
+    assert row["most_waiting"] == max(one.details["waiting_peak"] for one in costs)
+    assert row["partition_seconds"] == 8 * 4 * STEP / 1000
+    assert row["catching_up_s"] == sum(int(one.details["caught_up_ms"]) for one in costs) / 1000
 
 
 def test_flapping_members(duck: duckdb.DuckDBPyConnection) -> None:

@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag.board import Consumed
-from rebalance_monitor.coordinator.lag.costs import Costs
+from rebalance_monitor.coordinator.lag.costs.incidents import Costs
 from rebalance_monitor.coordinator.refine.reattribution import SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.streaming.support.undisturbed import both, require_by_looks

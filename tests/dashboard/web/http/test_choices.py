@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from playwright.sync_api import expect
 
-from rebalance_monitor.coordinator.lag.board import Totals
+from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.dashboard.view.snapshot import Update
 from rebalance_monitor.dashboard.web.api.alerting import NoAlerting
 from tests.dashboard.support.lags import lag
@@ -19,7 +19,7 @@ from tests.dashboard.web.browser import READY_MS, chromium, visiting  # noqa: F4
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from rebalance_monitor.coordinator.lag.board import GroupLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default::ResourceWarning")]
 

@@ -64,6 +64,8 @@ def test_an_incident_link_opens_its_page_and_names_the_worst_client(browser: Bro
         expect(page.locator(".timeline .band")).to_have_count(11)
         page.keyboard.press("ArrowLeft")
         expect(page.locator(".lane-detail")).to_contain_text("Generation 10")
+        page.get_by_role("link", name="runbook").click()
+        expect(page.locator("h2:target")).to_contain_text("storm")
 
 
 def test_the_page_of_an_incident_of_no_single_group_follows_it_to_its_end(browser: Browser) -> None:

@@ -123,6 +123,15 @@ def test_alike_events_of_many_groups_are_one_only_where_they_come_at_once() -> N
     assert len(events_of(same)) == 6
 
 
+def test_a_burst_that_is_not_all_known_says_so() -> None:
+    (burst,) = events_of(known.rebalance(f"g{number}", 2, known.T0 + 300 * number) for number in range(6))
+    assert not event_row(burst)["is_cut"]
+    assert not event_row(burst, known.T0 - 60_000)["is_cut"]
+    assert event_row(burst, known.T0)["is_cut"]
+    (one,) = events_of([known.rebalance("g", 2, known.T0)])
+    assert not event_row(one, known.T0)["is_cut"]
+
+
 def test_what_follows_a_move_of_coordinators_is_gathered_for_longer() -> None:
     def moved(shard: int) -> Finding:
         return replace(

@@ -3,7 +3,8 @@
 A finding that stops consumption is given the group's records waiting at the last sample before it stopped,
 and the most of any sample since. While its incident is open the samples go on: when no more wait than before,
 it has caught up. That, and a severity that the lag raises (`impact.py`), are told as an update. A finding
-without samples on both sides carries nothing: not zero.
+without samples on both sides carries nothing: not zero. A roll-up carries the sums of the groups that it
+lists.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import Finding, finding_id, from_json, to_json
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity, louder
-from rebalance_monitor.coordinator.lag.impact import WEIGHED, Impact, impact, weigh
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity, louder
+from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, Impact, impact, weigh
+from rebalance_monitor.coordinator.lag.costs.rebalances import USUAL_MS, partition_seconds, stopped_ms
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Details
     from rebalance_monitor.coordinator.lag.board import Consumed
@@ -47,6 +49,89 @@ class Stopped(msgspec.Struct, array_like=True):
     seconds: float = 0.0
 
 
+class Shared(msgspec.Struct, array_like=True):
+    """An open roll-up: its groups, and the sums of what waited for them; the numbers as of `Stopped`.
+
+    `usual`: the most that waited in the minute before `since`.
+    """
+
+    groups: list[str]
+    since: int
+    before: int = -1
+    usual: int = -1
+    peak: int = -1
+    caught_up: int = -1
+
+    def on_total(self, at: int, records: int) -> None:
+        """Take the sum of what waits at a sample."""
+        if records > self.peak:
+            self.peak, self.caught_up = records, -1
+        elif self.caught_up < 0 and records <= self.usual < self.peak:
+            self.caught_up = at
+
+    def details(self) -> Details:
+        """Return what a finding of it carries."""
+        if self.before < 0 or self.peak < 0:
+            return {}
+        found: Details = {"waiting_at_stop": self.before, "waiting_peak": self.peak}
+        return found | ({"caught_up_at": self.caught_up} if self.caught_up >= 0 else {})
+
+
+class RollUpCosts:
+    """Prices findings about many groups; `state` is what `snapshot` returned, None for a new start."""
+
+    def __init__(self, state: dict[str, Any] | None = None) -> None:
+        self._open = msgspec.convert(state or {}, dict[str, Shared])
+
+    def snapshot(self) -> dict[str, Any]:
+        """JSON-able memory for the ledger."""
+        found: dict[str, Any] = msgspec.to_builtins(self._open)
+        return found
+
+    def price(self, finding: Finding, groups: Mapping[str, Consumed]) -> Finding:
+        """Return a roll-up with the sums of its groups; any other finding as it is."""
+        incident = finding.incident
+        if finding.scope is not Scope.CLUSTER or not finding.groups or incident is None:
+            return finding
+        known = self._open.get(incident)
+        if known is None or set(finding.groups) - set(known.groups):
+            known = self._open[incident] = _shared(finding, groups)
+        if finding.phase == "resolved":
+            del self._open[incident]
+        return replace(finding, details={**finding.details, **known.details()})
+
+    def on_sample(self, at: int, groups: Mapping[str, Consumed]) -> None:
+        """Let the open roll-ups go on with the sample of `at` (ms)."""
+        for known in self._open.values():
+            sums = dict(_sums(known.groups, groups))
+            if at in sums:
+                known.on_total(at, sums[at])
+
+
+def _shared(finding: Finding, groups: Mapping[str, Consumed]) -> Shared:
+    """Return what has waited for the groups of a roll-up since a minute before the first of them."""
+    first = finding.at if finding.opened_at is None else finding.opened_at
+    shared = Shared(list(finding.groups), first - USUAL_MS)
+    sums = _sums(shared.groups, groups)
+    before = [records for at, records in sums if shared.since - USUAL_MS <= at <= shared.since]
+    if before:
+        shared.before, shared.usual = before[-1], max(before)
+    for at, records in sums:
+        if at > shared.since:
+            shared.on_total(at, records)
+    return shared
+
+
+def _sums(names: Iterable[str], groups: Mapping[str, Consumed]) -> list[tuple[int, int]]:
+    """Return the sums of the groups' totals by sample, of samples that have all groups with known lag."""
+    known = [consumed.totals for name in names if (consumed := groups.get(name)) and consumed.totals]
+    sums: dict[int, list[int]] = {}
+    for totals in known:
+        for at, records in totals:
+            sums.setdefault(at, []).append(records)
+    return [(at, sum(found)) for at, found in sorted(sums.items()) if len(found) == len(known)]
+
+
 class Costs:
     """Prices findings; `state` is what `snapshot` returned, None for a new start."""
 
@@ -66,8 +151,9 @@ class Costs:
             return finding
         totals = consumed.totals if consumed is not None else ()
         since = _stopped_at(finding)
-        seconds = _partition_seconds(finding, consumed)
-        if finding.kind is Kind.REBALANCE:
+        is_stop = finding.kind is Kind.REBALANCE and consumed is not None
+        seconds = partition_seconds(finding, consumed) if is_stop and consumed is not None else 0.0
+        if is_stop:
             for one in self._open.get(group, {}).values():
                 one.seconds += seconds
         known = self._of(finding)
@@ -156,7 +242,7 @@ def _stopped_at(finding: Finding) -> int:
         )
     if finding.started_at_min is not None:
         return finding.started_at_min
-    return finding.at - (finding.stopped_ms_max or finding.stopped_ms_min or 0)
+    return finding.at - stopped_ms(finding)
 
 
 def _waiting(totals: Totals, since: int) -> tuple[int, int]:
@@ -164,13 +250,6 @@ def _waiting(totals: Totals, since: int) -> tuple[int, int]:
     before = [records for at, records in totals if at <= since]
     after = [records for at, records in totals if at > since]
     return (before[-1] if before else -1), max(after, default=-1)
-
-
-def _partition_seconds(finding: Finding, consumed: Consumed | None) -> float:
-    stopped = finding.stopped_ms_max or finding.stopped_ms_min
-    if finding.kind is not Kind.REBALANCE or consumed is None or not stopped:
-        return 0.0
-    return round((finding.partitions_affected or consumed.partitions) * stopped / 1000, 1)
 
 
 def _details(known: Stopped) -> Details:

@@ -1,0 +1,176 @@
+"""What a rebalance cost is said once consumption is back: exactly what came, what waited, and until when."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
+from tests.coordinator.lag.test_following import STEP, T0, World, finding
+
+EAGER = {"stopped_ms_min": 1_000}
+
+
+def rebalance(world: World, stopped: int, **fields: object) -> Finding:
+    made = finding(Kind.REBALANCE, world.at, None, stopped_ms_max=stopped, **{**EAGER, **fields})
+    (told,) = world.lag.priced([made])
+    return told
+
+
+def costs(world: World) -> list[Finding]:
+    return world.of(Kind.REBALANCE_COST)
+
+
+@given(rate=st.integers(1, 1_000), looks=st.integers(1, 20), back=st.integers(0, 6))
+def test_a_rebalance_costs_what_came_while_all_partitions_stood_still(
+    rate: int, looks: int, back: int
+) -> None:
+    world = World()
+    world.run(20, rate=rate)
+    began = world.at
+    world.run(looks, rate=rate, reads=(), rebalancing=True)
+    ended = world.at
+    told = rebalance(world, ended - began)
+    # It reads for a while, but not all that waits.
+    world.run(back, rate=rate, reads=(0,))
+    world.run(3, rate=rate)
+    (cost,) = costs(world)
+    assert cost.details["rebalance"] == told.id
+    assert cost.details["rebalances"] == 1
+    assert cost.details["arrived"] == 4 * rate * looks
+    assert cost.details["waiting_at_stop"] == 0
+    assert cost.details["waiting_peak"] >= 4 * rate * looks
+    assert cost.details["partition_seconds"] == 4 * (ended - began) / 1000
+    assert cost.details["caught_up_at"] == cost.at
+    assert cost.details["caught_up_ms"] == cost.at - ended
+    assert ended + back * STEP <= cost.at <= ended + (back + 1) * STEP
+
+
+def test_a_stop_between_two_samples_costs_what_came_in_it() -> None:
+    world = World()
+    world.run(20, rate=1_000)
+    world.look()
+    # It stood still for 2 s of 5, and has read all by the next sample.
+    world.run(1, rate=1_000)
+    rebalance(world, 2_000)
+    world.run(2, rate=1_000)
+    (cost,) = costs(world)
+    assert cost.details["arrived"] == 4 * 1_000 * 2 // 5
+    assert cost.details["waiting_peak"] == cost.details["arrived"]
+
+
+def test_rebalances_that_follow_before_the_group_has_caught_up_are_one_cost() -> None:
+    world = World()
+    world.run(20)
+    first = None
+    for _ in range(3):
+        world.run(2, reads=(), rebalancing=True)
+        told = rebalance(world, 2 * STEP)
+        first = first or told
+    world.run(3)
+    (cost,) = costs(world)
+    assert first is not None
+    assert (cost.details["rebalances"], cost.details["rebalance"]) == (3, first.id)
+    assert cost.details["arrived"] == 3 * 2 * 4 * 10
+    assert cost.stopped_ms_max == 3 * 2 * STEP
+    # The next one is another.
+    world.run(20)
+    world.run(2, reads=(), rebalancing=True)
+    rebalance(world, 2 * STEP)
+    world.run(3)
+    assert len(costs(world)) == 2
+
+
+def test_a_group_that_never_catches_up_is_reported_after_an_hour_without_a_time() -> None:
+    world = World()
+    world.run(20)
+    world.run(2, reads=(), rebalancing=True)
+    rebalance(world, 2 * STEP)
+    world.run(720, reads=(0, 1))
+    (cost,) = costs(world)
+    assert "caught_up_at" not in cost.details
+    assert int(cost.details["waiting_peak"]) > 4 * 2 * 10
+
+
+def test_a_new_process_finishes_the_cost_that_another_began_to_follow() -> None:
+    world = World()
+    world.run(20)
+    world.run(2, reads=(), rebalancing=True)
+    told = rebalance(world, 2 * STEP)
+    world.run(1, reads=())
+    world.run(1, reads=(), anew=True)
+    world.run(2)
+    (cost,) = costs(world)
+    assert (cost.details["rebalance"], cost.details["arrived"]) == (told.id, 80)
+    # The ends were asked for 10 ms before the sample was complete.
+    assert cost.details["caught_up_at"] == world.at - STEP - 10
+
+
+@pytest.mark.parametrize("why", ["nothing is produced", "the members read on", "lag was unknown before"])
+def test_a_rebalance_that_cost_nothing_known_is_given_no_cost(why: str) -> None:
+    world = World()
+    cooperative = {"stopped_ms_min": None, "partitions_affected": 0}
+    if why != "lag was unknown before":
+        world.run(20)
+    world.run(2, rate=0 if why == "nothing is produced" else 10, rebalancing=True)
+    rebalance(world, 2 * STEP, **(cooperative if why == "the members read on" else {}))
+    world.run(10)
+    assert not costs(world)
+
+
+def test_a_cooperative_rebalance_costs_what_samples_show() -> None:
+    world = World()
+    world.run(20)
+    # The partitions of a member that left.
+    world.run(4, reads=(0, 1, 2), rebalancing=True)
+    rebalance(world, 4 * STEP, stopped_ms_min=None, partitions_affected=1)
+    world.run(2)
+    (cost,) = costs(world)
+    assert (cost.details["arrived"], cost.details["waiting_peak"]) == (0, 40)
+    assert cost.details["partition_seconds"] == 20.0
+
+
+def test_a_group_without_members_is_followed_no_longer() -> None:
+    world = World()
+    world.run(20)
+    world.run(2, reads=(), rebalancing=True)
+    rebalance(world, 2 * STEP)
+    world.look({"state": "Empty", "members": 0, "member_list": []})
+    world.run(3)
+    assert not costs(world)
+
+
+def test_a_roll_up_carries_the_sums_of_its_groups_and_says_when_all_have_caught_up() -> None:
+    world = World()
+    world.run(30)
+    began = world.at
+    # A minute before the first of them is what the group had before.
+    world.run(14, reads=(), rebalancing=True)
+    rolled = replace(
+        finding(Kind.COORDINATOR_MOVED, world.at, "opened", opened_at=began + 60_000, incident="r"),
+        scope=Scope.CLUSTER,
+        group=None,
+        groups=("g", "of which no lag is known"),
+    )
+    (told,) = world.lag.priced_together([rolled])
+    assert told.details == {"waiting_at_stop": 0, "waiting_peak": 14 * 4 * 10}
+    world.look(anew=True, known=False)
+    world.run(3)
+    ended = replace(rolled, id="over", phase="resolved", at=world.at)
+    (over,) = world.lag.priced_together([ended])
+    assert over.details["waiting_peak"] == 14 * 4 * 10
+    assert over.details["caught_up_at"] == world.at - 2 * STEP
+    assert not world.lag.snapshot()["roll_ups"]
+
+
+def test_a_roll_up_of_groups_without_lag_carries_nothing() -> None:
+    rolled = replace(
+        finding(Kind.COORDINATOR_MOVED, T0, "opened", opened_at=T0, incident="r"),
+        scope=Scope.CLUSTER,
+        group=None,
+        groups=("nobody",),
+    )
+    (told,) = World().lag.priced_together([rolled])
+    assert told.details == {}
