@@ -155,7 +155,10 @@ class Live:
         members that went of one cause are one finding from here on.
         """
         out, self._off = [], off
-        for found in timed(list(findings), self._bounded, self._listed_departure, self._settings):
+        known = list(findings)
+        for found in known:
+            self._outages.learn(found, self._moves.leader(found.shard))
+        for found in timed(known, self._bounded, self._listed_departure, self._settings):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._untold.keep(found)

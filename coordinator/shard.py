@@ -270,6 +270,7 @@ class ShardCoordinator:
 
     def _remove(self, held: PendingRemoval) -> list[Output]:
         self.state.pending = None
+        publishing.forget(self.state, held.group)
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
         return [*as_outputs(removal.removed(held.state, scene)), RemovedOut(held.group)]
 
@@ -293,6 +294,7 @@ class ShardCoordinator:
         out = as_outputs(found)
         if empty_groups.retired(state, settings, now):
             del self.state.groups[group]
+            publishing.forget(self.state, group)
             return [*out, *as_outputs(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silent_members.countdown(state, now, moment.ahead)
         state.dirty = state.dirty or bool(ends) or not_rejoined.has_new_silence(state, settings, now)

@@ -1,9 +1,9 @@
 """Tests the cells of docs/compatibility.md, a Spark, a broker and a Python each: `make test-matrix`.
 
 Each pair of Python and Spark has an environment of its own under build/matrix/: the pinned test requirements,
-and for another Spark its own pinned file on top. A cell is one run of tests/chaos/test_cell.py there: a real
-broker, the real job, a fault that must be found, and a recorded topic of which every cell must tell the same
-ids. Cells that passed are not run again (`--again`), so the matrix can be made in pieces
+and for another Spark its own pinned file on top. A cell is one run of tests/chaos/versions/test_cell.py: a
+real broker, the real job, a fault that must be found, and a recorded topic of which every cell must publish
+the same ids. Cells that passed are not run again (`--again`), so the matrix can be made in pieces
 (`--spark 4.2 --broker 3.9 --python 3.12`, each may be repeated). Prints the table of all cells so far; exit
 code 1 if one failed or two told different ids. A Python that is not installed is said.
 
@@ -127,7 +127,7 @@ def run_cell(broker: str, pair: Pair) -> None:
         "CELL_DIGEST": str(digest),
     }
     started = time.monotonic()
-    passed = tests(python, "chaos", "tests/chaos/test_cell.py", **variables)
+    passed = tests(python, "chaos", "tests/chaos/versions/test_cell.py", **variables)
     told = digest.read_text() if digest.exists() else ""
     seconds, date = int(time.monotonic() - started), f"{datetime.now(UTC):%Y-%m-%d}"
     outcome = Outcome(pair.spark.version, broker, pair.python, passed, told, seconds, date)

@@ -4,6 +4,7 @@
 
 Runs what `rebalance-monitor demo` runs (a broker, consumers at fault, the streaming job) and takes pictures
 of its live page. With --capture a capture of the lab is replayed instead: no broker, no Spark, more groups.
+States that pass (nothing read yet, what an earlier process kept) and dialogs are always of the capture.
 Exit code 1 if a picture is too large to be kept in the repository, 3 without Chromium.
 """
 
@@ -16,13 +17,14 @@ import sys
 import tempfile
 import time
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import httpx
 from playwright.sync_api import sync_playwright
 
+from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.dashboard.view.snapshot import Snapshot
 from rebalance_monitor.dashboard.web.api.api import Api
@@ -30,7 +32,9 @@ from rebalance_monitor.dashboard.web.http.access import Access
 from rebalance_monitor.dashboard.web.http.app import make_app
 from rebalance_monitor.dashboard.web.http.server import Server
 from rebalance_monitor.dashboard.web.past.past import MemoryPast
+from rebalance_monitor.engine.outputs.page_alerting import PageAlerting
 from rebalance_monitor.engine.replay.feeding import Feed
+from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
 from rebalance_monitor.lab.suite.demo import stage
@@ -39,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser
+
+    from rebalance_monitor.dashboard.web.api.alerting import Alerting
 
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURE = ROOT / "tests" / "fixtures" / "scenarios" / "python-3.9.1" / "capture"
@@ -51,13 +57,17 @@ PATIENCE_S = 180.0
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One picture: the page's query (`{storm}` is an incident of `{group}`), size in pixels, and colours."""
+    """One picture: the page's query (`{storm}` is an incident of `{group}`), size in pixels, and colours.
+
+    key: what is pressed to open the dialog that is taken alone.
+    """
 
     name: str
     query: str
     width: int
     height: int
     scheme: Literal["dark", "light"]
+    key: str = ""
 
 
 SHOTS = (
@@ -68,6 +78,15 @@ SHOTS = (
     Shot("narrow", "", 390, 844, "dark"),
     Shot("narrow-incident", "?incident={storm}", 390, 844, "dark"),
 )
+STARTING = Shot("starting", "", 900, 260, "light")
+KEPT = Shot("as-of", "", 900, 560, "light")
+DIALOGS = (
+    Shot("filters", "", 900, 860, "light", "f"),
+    Shot("history", "?view=findings", 900, 560, "light"),
+    Shot("silence", "?incident={storm}", 900, 620, "light", "s"),
+)
+TOKEN = "token-of-the-pictures"  # noqa: S105 - of no service
+UNREAD = 62_712
 MAX_BYTES = 300_000
 
 
@@ -97,20 +116,54 @@ def main() -> int:
         browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         with replayed() if given.capture else played() as scene:
             sizes = [_shoot(browser, scene, given.folder, shot) for shot in SHOTS]
+        sizes += states(browser, given.folder)
         browser.close()
     return int(max(sizes) > MAX_BYTES)
 
 
-@contextmanager
-def replayed() -> Iterator[Scene]:
-    """Serve a capture that was replayed into the middle of its storms."""
+def storming() -> Snapshot:
+    """Return a capture that was replayed into the middle of its storms."""
     snapshot = Snapshot("kafka-lab")
     Feed(snapshot).run(CAPTURE, DetectionSettings(), STORMING)
-    app, stream = make_app(Api(snapshot, MemoryPast(snapshot), live=False), Access())
-    opened = snapshot.known.incidents.open.values()
-    storm = next(one.id for one in opened if one.kind == "storm" and one.group == CAPTURED)
+    return snapshot
+
+
+@contextmanager
+def replayed() -> Iterator[Scene]:
+    """Serve that capture."""
+    with serving(storming(), live=False) as scene:
+        yield scene
+
+
+@contextmanager
+def serving(
+    snapshot: Snapshot, *, live: bool, access: Access | None = None, alerting: Alerting | None = None
+) -> Iterator[Scene]:
+    """Serve a snapshot."""
+    api = Api(snapshot, MemoryPast(snapshot), live=live, alerting=alerting)
+    app, stream = make_app(api, access or Access())
+    storms = [one.id for one in snapshot.known.incidents.open.values() if one.group == CAPTURED]
     with Server(app, stream, "127.0.0.1", 0) as server:
-        yield Scene(server.url, CAPTURED, storm)
+        yield Scene(server.url, CAPTURED, storms[0] if storms else "")
+
+
+def states(browser: Browser, folder: Path) -> list[int]:
+    """Take the states that pass, and the dialogs."""
+    kept, empty, again = storming(), Snapshot("kafka-lab"), Snapshot("kafka-lab")
+    empty.measured(stages={}, lag_records=UNREAD)
+    again.restore(replace(kept.known, kept_at=kept.known.health.now))
+    with serving(empty, live=True) as scene:
+        sizes = [_shoot(browser, scene, folder, STARTING)]
+    with serving(again, live=True) as scene:
+        sizes.append(_shoot(browser, scene, folder, KEPT))
+    receivers = [{"name": "sre", "slack": {"token": "xoxb-none", "channel": "C0123ABCD"}}]
+    alerts = {"receivers": receivers, "route": {"receiver": "sre"}, "teams": {"crash-*": "payments"}}
+    settings = Settings.model_validate({"alerts": alerts, "web": {"token": TOKEN}})
+    with tempfile.TemporaryDirectory() as home:
+        alerting = PageAlerting(settings, Storage(Path(home)))
+        with serving(kept, live=False, access=Access(token=TOKEN), alerting=alerting) as scene:
+            sizes += [_shoot(browser, scene, folder, shot) for shot in DIALOGS]
+    return sizes
 
 
 @contextmanager
@@ -143,11 +196,17 @@ def _shoot(browser: Browser, scene: Scene, folder: Path, shot: Shot) -> int:
         reduced_motion="reduce",
         timezone_id="UTC",
     )
+    page.add_init_script(f"sessionStorage.setItem('rebalance-monitor-token', '{TOKEN}')")
     page.goto(f"{scene.url}/{shot.query.format(group=scene.group, storm=scene.storm)}")
-    page.wait_for_selector("main[data-view]")
+    page.wait_for_selector("main[data-view]", state="attached")
     page.wait_for_timeout(700)
+    if shot.key:
+        page.keyboard.press(shot.key)
+        page.wait_for_selector("dialog[open]")
+        page.wait_for_timeout(300)
     path = folder / f"{shot.name}.png"
-    page.screenshot(path=path)
+    shown = page.locator("dialog[open]") if shot.key else page
+    shown.screenshot(path=path)
     page.close()
     size = path.stat().st_size
     print(f"{path.name}: {size // 1000} kB")

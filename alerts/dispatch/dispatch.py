@@ -63,6 +63,7 @@ class Dispatch:
         for alert in renamed(memory, plan.cluster, now):
             self._let_in(alert, now)
         self.engine.reroute(now)
+        self._go_on_waiting(now)
         self.take(resolve_removed_receivers(memory.engine.alerts.values(), plan.ways, plan.cluster, now), now)
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
@@ -91,6 +92,14 @@ class Dispatch:
             self._behind_since = now
         waits = is_behind and now - self._behind_since < CATCH_UP_MS
         self.engine.catch_up(now, is_behind=waits)
+
+    def _go_on_waiting(self, now: int) -> None:
+        """Wait as the process before did for what is late, until a batch says what is left to read."""
+        late = [one.finding.detected_at for one in self.memory.engine.alerts.values() if one.finding.late]
+        since = min(max(late, default=now - CATCH_UP_MS), now)
+        if now - since < CATCH_UP_MS:
+            self._behind_since = since
+            self.engine.catch_up(now, is_behind=True)
 
     def hurry(self, now: int) -> None:
         """Let nothing wait that says that the monitor is blind, for it ends; its watchdog stays away."""

@@ -11,7 +11,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.decoders import coordinator_partition
-from tests.chaos.rig import Record, inject
+from tests.chaos.support.rig import Record, inject
 from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import group_key
 

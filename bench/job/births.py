@@ -26,7 +26,7 @@ from bench.traffic.load import load, producer
 from bench.traffic.mix import Mix, groups_of, new_generation, request
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import Rig, command_line
+from tests.chaos.support.rig import Rig, command_line
 
 PARTITIONS = 50
 LOOK_S, TICKS_PER_S = 0.5, 10

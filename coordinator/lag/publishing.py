@@ -80,6 +80,13 @@ def adopt(shard: ShardState, group: str, state: GroupState) -> None:
         shard.unpublished.setdefault(group, -1)
 
 
+def forget(shard: ShardState, group: str) -> None:
+    """Forget that the positions of a removed group are due: a churn of groups leaves nothing behind."""
+    shard.unpublished.pop(group, None)
+    if group in shard.marked:
+        shard.marked.remove(group)
+
+
 def publish(shard: ShardState, reader: int) -> list[PositionsOut]:
     """Return the positions that are due; all of them to a `reader` that has seen none. None in history."""
     if shard.catching_up_until is not None:
@@ -137,7 +144,5 @@ def _trim(shard: ShardState, most: int) -> None:
     while len(shard.lone) > most:
         gone = next(iter(shard.lone))
         del shard.lone[gone]
-        shard.unpublished.pop(gone, None)
-        if gone in shard.marked:
-            shard.marked.remove(gone)
+        forget(shard, gone)
         shard.lone_dropped += 1

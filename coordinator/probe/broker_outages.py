@@ -7,6 +7,9 @@ the groups. No member is blamed beside it, whatever its silence alone speaks for
 group is back with the generation that has as many members as before. Who is not back when a session and a
 rebalance timeout have passed is named, and the finding is critical while that is more than a tenth of the
 groups. It ends when all are back, at the broker's next absence, or after an hour: a group may stay smaller.
+
+A generation with members that was written in the midst of an absence shows that clients reached the broker:
+only the monitor did not. Such an absence explains nothing.
 """
 
 from __future__ import annotations
@@ -48,6 +51,8 @@ _EVENTS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
 class Away(msgspec.Struct):
     """One outage of a broker; times in ms. `heard`: its last answer before; `since`, `looks`: without one.
 
+    `last`: the last without one. `served`: clients reached it meanwhile.
+
     `back`: its first answer after, -1 until then. `groups`: group -> members before, -1 unknown. `waiting`:
     those that are not back. `patience`: how long they may take. `hit`: when the last was hit. `told`: how
     many groups, `named`: how many as not back.
@@ -56,6 +61,8 @@ class Away(msgspec.Struct):
     heard: int
     since: int
     looks: int = 1
+    last: int = -1
+    served: bool = False
     back: int = -1
     groups: dict[str, int] = msgspec.field(default_factory=dict)
     waiting: list[str] = msgspec.field(default_factory=list)
@@ -93,6 +100,18 @@ class Outages:
             found += self._note(broker, look.at, answered=answered)
         return found + [one for broker in list(self._away) for one in self._outage_findings(broker, look.at)]
 
+    def learn(self, finding: Finding, broker: int | None) -> None:
+        """Note that clients reached `broker` in an absence, and all brokers where none had answered."""
+        outage = self._away.get(str(broker))
+        if outage is None or finding.kind is not Kind.REBALANCE or not finding.members_total:
+            return
+        if outage.since + SETTLE_MS <= finding.at <= outage.last - SETTLE_MS:
+            outage.served = True
+            absences = [self._away.get(one) for one in self._heard]
+            together = [one for one in absences if one is not None and one.since == outage.since]
+            for one in together if len(together) == len(absences) else ():
+                one.served = True
+
     def take(self, finding: Finding, broker: int | None) -> Finding | None:
         """Return a finding of a group of `broker` as its outage leaves it, None where it blames a member."""
         outage = self._away.get(str(broker))
@@ -118,7 +137,7 @@ class Outages:
                 if outage.looks < LEAST_LOOKS:
                     del self._away[broker]
         elif outage is not None and outage.back < 0:
-            outage.looks += 1
+            outage.looks, outage.last = outage.looks + 1, at
         elif broker in self._heard and (outage is None or not _may_reach(outage, at)):
             if outage is not None and outage.incident:
                 found.append(self._found(broker, outage, at, "resolved"))
@@ -212,7 +231,12 @@ def _explains(outage: Away, finding: Finding) -> bool:
     A client sends at least three heartbeats a session timeout: none expires of a shorter absence than two
     thirds of it, such as one of the monitor's own network.
     """
-    if outage.looks < LEAST_LOOKS or not outage.heard < finding.at or not _may_reach(outage, finding.at):
+    if (
+        outage.served
+        or outage.looks < LEAST_LOOKS
+        or not outage.heard < finding.at
+        or not _may_reach(outage, finding.at)
+    ):
         return False
     sessions = [one.session_timeout_ms or 0 for one in finding.members if one.role == "left"]
     return (_until(outage, finding.at) - outage.heard) * 3 >= min(sessions, default=0) * 2

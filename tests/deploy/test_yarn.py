@@ -21,7 +21,7 @@ from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import Rig
+from tests.chaos.support.rig import Rig
 from tests.deploy.minicluster import MiniCluster, processes
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import yaml
 
 pytest.importorskip("pyspark")
 
-from tests.chaos.rig import PATIENCE_S, Rig
+from tests.chaos.support.rig import PATIENCE_S, Rig
 
 if TYPE_CHECKING:
     from rebalance_monitor.lab.cluster.broker import LabBroker

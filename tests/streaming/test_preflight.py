@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -11,9 +13,6 @@ from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import Loaded, load, load_as_far
 from rebalance_monitor.streaming.preflight import problems_of, valid
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -193,6 +192,15 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "configurations.md"
+HEAD = """\
+# Wrong configurations and what is said of each
+
+There are {}. `config check` and `run` end with exit code 2 and the same sentences, before they ask a broker.
+`{{tmp}}` is a folder with certificates. `tests/streaming/test_preflight.py` writes and holds this page.
+"""
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Certificates and keys, right and wrong."""
@@ -226,6 +234,22 @@ def filled(value: Any, folder: Path) -> Any:  # noqa: ANN401 - any part of a con
     return value.replace("{tmp}", str(folder)) if isinstance(value, str) else value
 
 
+def page(files: Path) -> str:
+    """Return the page of all wrong configurations, each with the first sentence that it gets."""
+    rows = []
+    for wrong, _ in WRONG:
+        (path := files / "c.yaml").write_text(yaml.safe_dump(filled(wrong, files)))
+        with pytest.raises(ConfigError) as told:
+            valid(load_as_far(path))
+        given = yaml.safe_dump(wrong, default_flow_style=True, width=10_000, sort_keys=False).strip()
+        given = given.replace(f"{SCRAM} required {USER};", "ScramLoginModule …;")
+        said = (told.value.problems or [str(told.value)])[0].partition("\n")[0]
+        cells = (" ".join(f"`` {given} ``".split()), said.replace(str(files), "{tmp}").replace("<", "&lt;"))
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n")
+    head = "| configuration | first sentence |\n|---|---|\n"
+    return f"{HEAD.format(len(rows))}\n{head}{''.join(rows)}".replace(SECRET, "…")
+
+
 @pytest.mark.parametrize(("wrong", "sentence"), WRONG, ids=range(len(WRONG)))
 def test_each_wrong_configuration_gets_its_sentence_from_every_verb(
     wrong: dict[str, Any], sentence: str, files: Path, capsys: pytest.CaptureFixture[str]
@@ -241,6 +265,14 @@ def test_each_wrong_configuration_gets_its_sentence_from_every_verb(
     assert told.count(sentence.replace("{tmp}", str(files))) == 1
     assert SECRET not in told
     assert "Traceback" not in told
+
+
+def test_the_page_of_wrong_configurations_says_what_the_monitor_says(files: Path) -> None:
+    """WRITE_PAGES=1 writes a page that is out of date again."""
+    text = page(files)
+    if os.environ.get("WRITE_PAGES") == "1":
+        PAGE.write_text(text, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize(

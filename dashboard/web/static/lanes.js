@@ -1,7 +1,7 @@
 // The swim-lane timeline: generations as columns, members as lanes, joins, leaves and timeouts as marks.
 
 import { h, put, svg } from "./dom.js";
-import { causeTone, duration, moment, range, share, time, tone, utc, words } from "./format.js";
+import { causeTone, duration, moment, number, range, share, time, tone, utc, words } from "./format.js";
 import { causes } from "./parts.js";
 
 const ROW = 30;
@@ -132,6 +132,8 @@ export function described(column, rows, index) {
       fact("join", range(column.join_ms_min, column.join_ms_max), "How long members were joining"),
       fact("sync", duration(column.sync_ms), "How long the assignment took"),
       fact("stopped", range(column.stopped_ms_min, column.stopped_ms_max), "How long consumption stood still"),
+      column.waiting_peak !== null && fact("records waited", number(column.waiting_peak), "The most that waited until the group had caught up"),
+      column.partition_seconds !== null && fact("partition-seconds", number(Math.round(column.partition_seconds)), "Partitions that stood still times how long, at most"),
       fact("members", column.members ?? "–"),
       fact("evidence", column.evidence, "read from a record, derived from several, or suspected")),
     h("div", { class: "why-who" }, h("div", {}, h("h4", {}, "Why"), causes(column.causes, { full: true })),

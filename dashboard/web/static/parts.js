@@ -120,7 +120,12 @@ export function empty(text) {
 export const since = (at) => h("span", { "data-since": at, class: "num" }, duration(0));
 
 // The facts of an incident in one sentence.
-export function told(one) {
+export const told = (one) => {
+  const waited = one.details.waiting_peak > 0 ? ` · ${number(one.details.waiting_peak)} records waited at most` : "";
+  return sentence(one) + waited;
+};
+
+function sentence(one) {
   const d = one.details;
   if (one.kind === "storm") {
     const many = d.count ?? d.total;

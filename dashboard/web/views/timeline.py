@@ -61,6 +61,7 @@ def timeline(findings: Iterable[Finding], columns: int = COLUMNS, lanes: int = L
 def column(finding: Finding) -> Column:
     """Return one column's heading and what the table below it says."""
     details = finding.details
+    peak, stood = details.get("waiting_peak"), details.get("partition_seconds")
     return {
         "id": finding.id,
         "kind": finding.kind.value,
@@ -74,6 +75,8 @@ def column(finding: Finding) -> Column:
         "sync_ms": finding.sync_ms,
         "stopped_ms_min": finding.stopped_ms_min,
         "stopped_ms_max": finding.stopped_ms_max,
+        "waiting_peak": None if peak is None else int(peak),
+        "partition_seconds": None if stood is None else float(stood),
         "protocol": finding.protocol or "",
         "members": finding.members_total,
         "joined": int(details.get("joined", 0)),

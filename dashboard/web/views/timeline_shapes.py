@@ -6,7 +6,11 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry
 
 
 class Column(TypedDict):
-    """One column of the timeline: a generation that completed, emptied or failed."""
+    """One column of the timeline: a generation that completed, emptied or failed.
+
+    waiting_peak: records that waited at most while it lasted and until the group had caught up;
+    partition_seconds: partitions that stood still times how long, at most. None where they are not known.
+    """
 
     id: str
     kind: str
@@ -20,6 +24,8 @@ class Column(TypedDict):
     sync_ms: int | None
     stopped_ms_min: int | None
     stopped_ms_max: int | None
+    waiting_peak: int | None
+    partition_seconds: float | None
     protocol: str
     members: int | None
     joined: int

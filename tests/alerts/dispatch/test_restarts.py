@@ -92,18 +92,22 @@ def test_a_way_out_that_is_taken_away_is_counted_with_what_stays_open_there() ->
 @given(
     cuts=st.lists(st.integers(0, 5), min_size=1, max_size=4),
     ended=st.booleans(),
+    restarts=st.booleans(),
     batch_ms=st.integers(1, 200) | st.integers(10 * SECOND, 60 * SECOND),
 )
 def test_what_a_monitor_reads_after_it_was_away_is_decided_as_a_whole(
-    *, cuts: list[int], ended: bool, batch_ms: int
+    *, cuts: list[int], ended: bool, restarts: bool, batch_ms: int
 ) -> None:
-    """However its batches are cut: a storm that is over by then is told nobody, one that goes on once."""
+    """However its batches are cut, restarts or not: an ended storm is not sent, an open one once."""
     play = Play()
     events = [storm(at=AT - 40 * MINUTE), storm("updated", at=AT - 30 * MINUTE)]
     events += [storm("resolved", at=AT - 20 * MINUTE)] * ended
     bounds = [0, *sorted(cuts), len(events)]
     told = []
     for number, (first, last) in enumerate(pairwise(bounds)):
+        if restarts:
+            play.start()
+            told += play.run(batch_ms)
         known = [replace(one, detected_at=play.now, late=True) for one in events[first:last]]
         play.dispatch.take(known, play.now)
         play.dispatch.catch_up(play.now, is_behind=number < len(bounds) - 2)

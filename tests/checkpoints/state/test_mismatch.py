@@ -31,7 +31,7 @@ from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
-from tests.chaos.rig import PATIENCE_S
+from tests.chaos.support.rig import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,7 +32,7 @@ from rebalance_monitor.cluster.probe.probe import ProbeThread
 from rebalance_monitor.config.kafka.logins import JAAS, TOKEN_URL
 from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.clock import Clock
+from tests.chaos.support.clock import Clock
 from tests.cluster.support.identity_provider import SECRET, IdentityProvider, new_key
 from tests.cluster.support.kdc import PRINCIPAL, Kdc, kerberos_broker, missing_programs
 from tests.cluster.support.login_broker import LoginBroker, delegation_token, oauth_broker, scram_broker

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tests.chaos.clock import Clock
+    from tests.chaos.support.clock import Clock
 
 REALM, HOST = "LAB.TEST", "localhost"
 PRINCIPAL, SERVICE = f"monitor@{REALM}", f"kafka/{HOST}@{REALM}"

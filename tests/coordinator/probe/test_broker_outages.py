@@ -110,6 +110,38 @@ def test_an_absence_too_short_for_any_session_explains_no_expiry() -> None:
     assert not [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
 
 
+@pytest.mark.parametrize("served", [False, True])
+def test_a_cut_of_the_monitors_own_network_explains_no_loss(*, served: bool) -> None:
+    """Longer than a session, read only afterwards. One group that rebalanced meanwhile shows what it was."""
+    made = Topic()
+    for group in GROUPS:
+        made.group = group
+        made.generation(0, 1, members(group))
+        for at in range(1_000, AWAY, 1_000):
+            made.commit(at, {0: at, 1: at})
+        # With a paused broker, nothing is written before it goes on.
+        made.generation(
+            AWAY + 12_000 if served else BACK + 50, 2, members(group)[:1] if group == "g5" else []
+        )
+    rows = made.sorted().rows
+    shard, live, found = (
+        ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1"),
+        Live(SETTINGS, "c1"),
+        [],
+    )
+    for now in range(1_000, BACK + 60_000, 1_000):
+        cut = AWAY <= now < BACK
+        read = [] if cut else [row for row in rows if row.record_ts - T0 < now]
+        rows = rows[len(read) :]
+        out = [] if cut else [one for row in read for one in shard.on_row(row)] + shard.on_clock(T0 + now)
+        looks = [ProbeSample(T0 + now, (), ((7, 1, 1),), ((-1, False),) if cut else ((1, True), (2, True)))]
+        said = [one.finding for one in out if isinstance(one, FindingOut)]
+        found += live.on_samples(looks, {}, said, {7: shard.state.now}) + live.refine(said)
+        live = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
+    blamed = [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
+    assert bool(blamed) is bool(of(found, Kind.BROKER_AWAY)) is not served
+
+
 def test_a_partition_of_whose_groups_none_is_listed_is_dead_unless_nothing_is_listed() -> None:
     groups = [f"group-{number}" for number in range(500)]
     dead = {name for name in groups if coordinator_partition(name, 50) == 13}

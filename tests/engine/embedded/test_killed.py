@@ -13,7 +13,7 @@ import pytest
 from rebalance_monitor.checkpoints.state.changelog import recover
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig
+from tests.chaos.support.rig import PATIENCE_S, Rig
 
 if TYPE_CHECKING:
     from pathlib import Path

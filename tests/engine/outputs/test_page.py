@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import pytest
 
+from rebalance_monitor.alerts.runtime.silences import SilenceFiles
 from rebalance_monitor.checkpoints.ledger import Snapshot as Committed
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
@@ -59,6 +60,27 @@ def test_the_page_api_metrics_and_history_of_a_job(tmp_path: Path) -> None:
     assert serving.url is not None
     with pytest.raises(httpx.ConnectError):
         httpx.get(serving.url)
+
+
+def test_the_page_of_a_job_knows_teams_and_keeps_silences_where_the_job_looks(tmp_path: Path) -> None:
+    token = "t" * 20
+    flags: dict[str, Flag] = {
+        "web__token": token,
+        "alerts__teams": {"pay*": "money"},
+        "alerts__receivers": [{"name": "sre", "webhook": {"url": "http://127.0.0.1:9/"}}],
+        "alerts__route": {"receiver": "sre"},
+    }
+    storage, bearer = Storage(tmp_path), {"authorization": f"Bearer {token}"}
+    with (
+        serving_at(storage, **flags) as serving,
+        httpx.Client(base_url=str(serving.url), headers=bearer) as client,
+    ):
+        tell(serving, storage, 1)
+        assert client.get("/api/v1/groups", params={"team": "money"}).json()["matched"] == 1
+        wanted = {"matchers": 'team="money"', "lasts": "1h", "comment": "", "created_by": ""}
+        assert client.post("/api/v1/silences", json=wanted).status_code == 201
+    (silence,) = SilenceFiles(storage.alerts).read()[0]
+    assert silence.matchers == ('team="money"',)
 
 
 def test_a_port_that_is_taken_is_warned_of_and_nothing_more(

@@ -25,8 +25,8 @@ from rebalance_monitor.dashboard.tables.findings_table import read_newest
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.alerts.sinks.fakes import WebhookFake
-from tests.chaos.rig import PATIENCE_S as CHAOS_PATIENCE_S
-from tests.chaos.rig import ChaosJob
+from tests.chaos.support.rig import PATIENCE_S as CHAOS_PATIENCE_S
+from tests.chaos.support.rig import ChaosJob
 from tests.streaming.support import notified
 from tests.streaming.support.kills import AFTER, ALL, DRIVER, THE_JVM, Kills
 from tests.streaming.support.undisturbed import (

@@ -27,7 +27,7 @@ from rebalance_monitor.streaming.source.python_reader import (
     spans,
 )
 from rebalance_monitor.streaming.source.source import python_source
-from tests.chaos.rig import PATIENCE_S, Rig
+from tests.chaos.support.rig import PATIENCE_S, Rig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

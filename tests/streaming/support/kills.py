@@ -23,7 +23,7 @@ from rebalance_monitor.lab.cluster.node import wait_until
 if TYPE_CHECKING:
     import random
 
-    from tests.chaos.rig import ChaosJob
+    from tests.chaos.support.rig import ChaosJob
 
 # What the job's log says once its query runs.
 WATCHES = '"watching"'

@@ -128,7 +128,8 @@ def test_times_are_in_utc_or_in_the_browsers_zone_as_the_address_says(browser: B
 
 def test_lag_is_drawn_over_time_with_the_rebalances_in_it(browser: Browser) -> None:
     snapshot = known.small("payments", "orders")
-    told = known.rebalance("orders", 4, known.T0 - 30_000, started_at_min=known.T0 - 60_000)
+    cost = {"joined": 1, "waiting_peak": 1_234, "partition_seconds": 180.0}
+    told = known.rebalance("orders", 4, known.T0 - 30_000, started_at_min=known.T0 - 60_000, details=cost)
     snapshot.apply(
         Update(findings=[told], now=known.T0, wall=known.T0, batch=2, lags={"orders": growing(known.T0)})
     )
@@ -147,6 +148,8 @@ def test_lag_is_drawn_over_time_with_the_rebalances_in_it(browser: Browser) -> N
             "(one) => one.getBBox().width / one.ownerSVGElement.viewBox.baseVal.width"
         )
         assert width == pytest.approx(30 / 295, abs=0.02)
+        expect(page.locator(".lane-detail")).to_contain_text("1,234")
+        expect(page.locator(".feed")).to_contain_text("1,234 records waited")
         expect(page.locator("#lag tbody tr")).to_have_count(2)
         more = {"orders": growing(known.T0 + 5_000, 900)}
         snapshot.apply(

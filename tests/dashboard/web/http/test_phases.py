@@ -53,6 +53,7 @@ def test_what_an_earlier_process_kept_is_grey_and_as_of_its_moment(browser: Brow
         expect(phase).to_contain_text("As of 20")
         expect(phase).to_contain_text("the monitor was started again and is reading")
         assert page.locator("#main").evaluate(FILTER) == "grayscale(1)"
+        assert page.locator("#incident-count").evaluate(FILTER) == "grayscale(1)"
         # No time goes on: a storm that was open has lasted as long as it had when that was kept.
         assert " d " not in page.locator(".strip [data-since]").first.inner_text()
         snapshot.apply(batch(1, moment + 1_000, catching_up=False))

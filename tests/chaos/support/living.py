@@ -9,14 +9,14 @@ from rebalance_monitor.lab.scenario.processes import WorkerProcess
 from rebalance_monitor.lab.scenario.traffic import Traffic
 from rebalance_monitor.lab.workers.families import FAMILIES
 from rebalance_monitor.lab.workers.flags import Flags, group_names
-from tests.chaos.rig import TOPIC
+from tests.chaos.support.rig import TOPIC
 
 if TYPE_CHECKING:
     from contextlib import ExitStack
     from pathlib import Path
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from tests.chaos.rig import Rig
+    from tests.chaos.support.rig import Rig
 
 # Long enough for clients that a busy machine starves, s.
 SESSION_S = 30

@@ -27,7 +27,7 @@ from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.alerts.sinks.fakes import WebhookFake
-from tests.chaos.rig import PATIENCE_S, Rig, command_line, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, command_line, of_faults
 from tests.streaming.support.undisturbed import findings_of_topic
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.cluster.quiet import quiet
-from tests.chaos.rig import OFFSETS, PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import OFFSETS, PATIENCE_S, Rig, of_faults
 
 pytestmark = of_faults(900 + 5 * PATIENCE_S)
 SETTINGS = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
-from tests.chaos.rig import OFFSETS, PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import OFFSETS, PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from pathlib import Path

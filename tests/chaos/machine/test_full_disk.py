@@ -19,7 +19,7 @@ from rebalance_monitor.engine.driver.failures import FAILURES
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

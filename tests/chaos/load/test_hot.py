@@ -19,7 +19,7 @@ from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 from tests.decoders.encode import string
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import OFFSETS, PATIENCE_S, TOPIC, Record, Rig, inject, of_faults
+from tests.chaos.support.rig import OFFSETS, PATIENCE_S, TOPIC, Record, Rig, inject, of_faults
 from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 

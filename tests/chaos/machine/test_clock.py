@@ -19,9 +19,9 @@ pytest.importorskip("pyspark")
 
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.clock import Clock
-from tests.chaos.living import SESSION_S, Living
-from tests.chaos.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.clock import Clock
+from tests.chaos.support.living import SESSION_S, Living
+from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.checkpoints.state.spark_log import read_spark_log
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 from tests.streaming.test_end_to_end import Members
 from tools.matrix import PAIRS, Pair, environment
 

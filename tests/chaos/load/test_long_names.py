@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.findings.names import short
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
-from tests.chaos.rig import Record, Rig, inject, of_faults
+from tests.chaos.support.rig import Record, Rig, inject, of_faults
 from tests.coordinator.support.timeline import Client, metadata, text
 
 if TYPE_CHECKING:

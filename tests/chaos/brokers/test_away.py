@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports, wait_until
-from tests.chaos.rig import PATIENCE_S, Proxy, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Proxy, Rig, of_faults
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,7 +22,7 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.decoders import Failure, decode_record
 from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION, LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Record, Rig, inject, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Record, Rig, inject, of_faults
 from tests.streaming.support.undisturbed import record_driven
 from tests.streaming.test_end_to_end import Members
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = of_faults(1_200 + 4 * PATIENCE_S)
 BROKER = os.environ.get("CELL_BROKER", DEFAULT_VERSION)
 PACKAGES = [name for name in os.environ.get("CELL_PACKAGES", "").split(",") if name]
-RECORDED = Path(__file__).parents[1] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"
+RECORDED = Path(__file__).parents[2] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"
 PARTITIONS = 50
 # Ids hold the cluster's: one and the same for every broker of the matrix.
 CLUSTER = "cmViYWxhbmNlLW1vbml0bw"

@@ -18,8 +18,8 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.scenario.cluster_faults import coordinator_of, move_shard_of
-from tests.chaos.living import SESSION_S, Living
-from tests.chaos.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.living import SESSION_S, Living
+from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 from tests.streaming.support.undisturbed import findings_of_topic
 
 if TYPE_CHECKING:

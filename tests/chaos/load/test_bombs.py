@@ -16,7 +16,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import OFFSETS, PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import OFFSETS, PATIENCE_S, Rig, of_faults
 from tests.decoders.encode import group_key, string
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from rebalance_monitor.coordinator.findings.finding import LATE_AFTER_MS
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import JVM, OFFSETS, PATIENCE_S, TOPIC, WORKERS, Rig, command_line, of_faults
+from tests.chaos.support.rig import JVM, OFFSETS, PATIENCE_S, TOPIC, WORKERS, Rig, command_line, of_faults
 from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 

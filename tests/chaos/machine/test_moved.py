@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from pathlib import Path
