@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from functools import lru_cache, partial
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -53,8 +53,6 @@ AROUND = 300
 NOTIFIED = 100
 BEYOND = 100
 """So many findings beyond a page of history are looked at for its events."""
-TEAMS_KEPT = 65_536
-"""Groups of which it is remembered whose they are."""
 _HISTORY = {"yes": True, "no": False, "": None}
 
 
@@ -84,8 +82,7 @@ class Api:
     ) -> None:
         self.snapshot = snapshot
         self.alerting: Alerting = alerting or NoAlerting()
-        # Asked of every group for a filter: patterns are slow to match.
-        self._team_of = lru_cache(TEAMS_KEPT)(partial(team_of, teams=self.alerting.teams))
+        self._team_of = partial(team_of, teams=self.alerting.teams)
         self._past = past
         self._moments = Moments(past, self._team_of)
         self._boards = Boards(self._team_of)

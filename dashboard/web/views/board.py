@@ -43,6 +43,7 @@ class Facts:
     cause: str
     confidence: float
     words: str
+    team: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +131,23 @@ class Board:
     def __init__(
         self, known: Known, now: int, before: Board | None = None, team_of: Callable[[str], str] = nobodys
     ) -> None:
-        self.known, self.now, self.team_of = known, now, team_of
+        self.known, self.now, self._team_of = known, now, team_of
         open_of = by_group(known.incidents.open.values())
         old = before.by_name if before else {}
         hour = now - HOUR_MS
         self.by_name: dict[str, Entry] = {
             name: entry
             if (entry := old.get(name)) is not None and _stays(entry, view, hour) and name not in open_of
-            else _entry(_facts(entry, view), open_of.get(name, ()), now)
+            else _entry(self._facts(entry, view), open_of.get(name, ()), now)
             for name, view in known.groups.items()
         }
         self.entries = list(self.by_name.values())
         self._worst_first: list[Entry] | None = None
+
+    def _facts(self, entry: Entry | None, view: GroupView) -> Facts:
+        if entry is not None and entry.facts.view is view:
+            return entry.facts
+        return facts_of(view, self._team_of(view.name))
 
     def get(self, name: str) -> Entry | None:
         """Return one group's entry."""
@@ -174,7 +180,7 @@ class Board:
             and (not query.trouble or _has_trouble(entry, query.trouble))
             and (not query.severity or _severity(entry) == query.severity)
             and (not query.cause or entry.facts.cause == query.cause)
-            and (not query.team or self.team_of(entry.name) == query.team)
+            and (not query.team or entry.facts.team == query.team)
         )
 
     def _most_first(self, entry: Entry) -> tuple[int, str]:
@@ -188,7 +194,7 @@ class Board:
         lag, committed = self.known.lags.get(entry.name), self.known.last_commit(entry.name)
         return {
             "group": entry.name,
-            "team": self.team_of(entry.name),
+            "team": entry.facts.team,
             "type": summary.get("group_type") or "",
             "state": entry.state,
             "generation": summary.get("generation"),
@@ -258,11 +264,7 @@ def _stays(entry: Entry, view: GroupView, hour: int) -> bool:
     return not facts.times or (facts.times[0] >= hour and entry.rebalances == len(facts.times))
 
 
-def _facts(entry: Entry | None, view: GroupView) -> Facts:
-    return entry.facts if entry is not None and entry.facts.view is view else facts_of(view)
-
-
-def facts_of(view: GroupView) -> Facts:
+def facts_of(view: GroupView, team: str) -> Facts:
     """Work out what the rows of a group need."""
     rebalances = [finding for finding in view.recent if finding.kind is Kind.REBALANCE]
     cause, confidence = _last_cause(view.summary, rebalances)
@@ -273,6 +275,7 @@ def facts_of(view: GroupView) -> Facts:
         cause,
         confidence,
         _words(view),
+        team,
     )
 
 
