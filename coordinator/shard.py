@@ -30,6 +30,7 @@ from rebalance_monitor.coordinator.modern import epoch_group
 from rebalance_monitor.coordinator.state.group_state import GroupState
 from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 from rebalance_monitor.coordinator.state.store import GroupStore
+from rebalance_monitor.coordinator.state.wakes import Wakes
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class ShardCoordinator:
         self._summaries = summaries
         self._read = read
         self._reader = reader
+        self._wakes = Wakes(state.groups)
         self._owners: dict[str, Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
         self._came: dict[str, GroupState] = {}
@@ -86,6 +88,7 @@ class ShardCoordinator:
         state = self.state
         if row.first_offset <= state.last_offset:
             return []
+        self._wakes.touch(row.group)
         until = state.catching_up_until
         out = self._go_live(row.record_ts) if until is not None and row.first_offset >= until else []
         history = self._progress(row)
@@ -127,12 +130,16 @@ class ShardCoordinator:
             state.unpublished = dict.fromkeys(state.unpublished, now)
             for group in state.groups.values():
                 group.wake, group.last_summary = 0, min(group.last_summary, now)
+            self._wakes.forget()
         return []
 
     def due(self) -> list[str]:
         """Return the groups that the clock has something to do for: none while catching up."""
         state = self.state
-        return [] if state.catching_up_until is not None else list(state.groups.due(state.now))
+        if state.catching_up_until is None:
+            return self._wakes.due(state.now)
+        self._wakes.forget()
+        return []
 
     def _progress(self, row: Row) -> bool:
         """Note how far the shard was read; True while that is history."""
@@ -151,6 +158,7 @@ class ShardCoordinator:
 
     def _go_live(self, at: int) -> list[Output]:
         self.state.catching_up_until = None
+        self._wakes.forget()
         self.state.orphans = {}
         self.state.live_since = max(self.state.now, at)
         names = [name for name in self.state.groups if self._settings.is_always_on(name)]

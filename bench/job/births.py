@@ -1,7 +1,7 @@
 """Many new groups at once against the running job: `make bench-births ARGS="--groups 100000 --seconds 75"`.
 
 Every group is new: its first generation and one commit of each of its partitions, at an even rate. Printed:
-the batches meanwhile (Spark's `triggerExecution`, by the job's own metrics), how long the job took to catch
+the batches meanwhile (`STAGES` of the engine, by the job's own metrics), how long the job took to catch
 up, how many first generations were not told, and the most that driver, Python workers and JVM had in memory.
 Exit code 1 where a batch took longer than `--most` or a group was lost.
 """
@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 from urllib.request import urlopen
 
@@ -28,9 +29,14 @@ from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.support.rig import Rig, command_line
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 PARTITIONS = 50
 LOOK_S, TICKS_PER_S = 0.5, 10
-STAGE = re.compile(r'batch_stage_seconds_(sum|count)\{.*stage="triggerExecution"[^}]*\} (\S+)')
+STAGE = re.compile(r'batch_stage_seconds_(sum|count)\{.*stage="(\w+)"[^}]*\} (\S+)')
+STAGES = {"spark": {"triggerExecution"}, "embedded": {"apply", "write"}}
+"""Engine -> the stages that make a batch; the embedded engine's `read` is waiting."""
 
 
 @dataclass(slots=True)
@@ -51,6 +57,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--groups", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=75.0)
+    parser.add_argument("--engine", choices=STAGES, default="spark")
     parser.add_argument("--width", type=int, default=10, help="partitions per group")
     parser.add_argument("--most", type=float, default=10.0, help="seconds of a batch")
     parser.add_argument("--patience", type=float, default=900.0, help="seconds until all is told")
@@ -59,13 +66,13 @@ def main(arguments: list[str]) -> int:
         tempfile.TemporaryDirectory(prefix="births-") as folder,
         LabBroker(offsets_partitions=PARTITIONS) as broker,
     ):
-        rig = Rig(broker.bootstrap, Path(folder))
+        rig = Rig(broker.bootstrap, Path(folder), {"engine": chosen.engine})
         rig.pulse("begins")
         with rig.job:
             rig.job.wait_ready()
             rig.completed("begins")
             watched = Watched()
-            watching = threading.Thread(target=watch, args=(rig, watched), daemon=True)
+            watching = threading.Thread(target=watch, args=(rig, watched, STAGES[chosen.engine]), daemon=True)
             watching.start()
             born = bear(broker.bootstrap, chosen.groups, chosen.width, chosen.seconds)
             began = time.monotonic()
@@ -111,12 +118,12 @@ def is_told(rig: Rig, told: set[str], groups: int) -> bool:
     return len(told) >= groups or not rig.job.alive
 
 
-def watch(rig: Rig, watched: Watched) -> None:
+def watch(rig: Rig, watched: Watched, wanted: Collection[str]) -> None:
     """Look at batches and memory until it is over."""
     page, before = rig.job.page() or "", {"count": 0.0, "sum": 0.0}
-    before |= stages(page)
+    before |= stages(page, wanted)
     while not watched.over.wait(LOOK_S):
-        found = stages(page)
+        found = stages(page, wanted)
         if found and found["count"] > before["count"]:
             watched.batches.append((found["count"] - before["count"], found["sum"] - before["sum"]))
             before = found
@@ -124,10 +131,13 @@ def watch(rig: Rig, watched: Watched) -> None:
             watched.memory[name] = max(resident(pids), watched.memory.get(name, 0.0))
 
 
-def stages(page: str) -> dict[str, float]:
-    """Give how many batches the page knows of, and their seconds."""
+def stages(page: str, wanted: Collection[str]) -> dict[str, float]:
+    """Give how many batches the page knows of, and the seconds of the wanted stages."""
     with suppress(OSError, HTTPException), urlopen(urljoin(page, "metrics"), timeout=30) as answer:  # noqa: S310 - its own
-        return {name: float(value) for name, value in STAGE.findall(answer.read().decode())}
+        found = [one for one in STAGE.findall(answer.read().decode()) if one[1] in wanted]
+        sums = [float(value) for what, _, value in found if what == "sum"]
+        counts = [float(value) for what, _, value in found if what == "count"]
+        return {"sum": sum(sums), "count": max(counts)} if counts else {}
     return {}
 
 

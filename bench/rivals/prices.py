@@ -4,7 +4,8 @@ One measurement: a fresh lab broker, its traffic (appended as coordinators do) a
 contender on it, started as a user does; after `--warm` seconds its CPU seconds are counted for `--seconds`.
 The contenders take turns, and a table gives the median of the passes: single ones differ by half where
 others use the machine, and the ratio of two that follow each other does not. What has been measured is in
-build/bench/prices.json and is not measured again: a run that is stopped goes on where it was.
+build/bench/prices.json, by plan, seconds and commit, and is not measured again: a run that is stopped goes on
+where it was.
 
     python -m bench.rivals.prices steady            10,000 groups, 20,000 commits/s, a rebalance a second
     python -m bench.rivals.prices idle              50 groups, and nothing happens
@@ -25,6 +26,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
@@ -33,8 +35,9 @@ from urllib.request import urlopen
 from bench.measure.trees import Meter
 from bench.rivals import programs
 from bench.traffic.feeding import feeding
-from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION, LabBroker
 from rebalance_monitor.lab.suite.job import Job
+from rebalance_monitor.lab.versions import commit, installed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -219,8 +222,20 @@ def table(title: str, found: Mapping[str, Figures]) -> None:
         print(f"{name:<14}" + "".join(row), flush=True)
 
 
+def key_of(plan: str, warm_s: float, seconds: float) -> str:
+    """Return what the figures of a run stand under: those of other times or other code are not its own."""
+    return f"{plan}, {seconds:.0f} s after {warm_s:.0f} s, {commit()}"
+
+
+def versions() -> list[str]:
+    """Return the versions of libraries and broker, and a hash of each rival's program."""
+    named = ((name, Path(os.environ[programs.BINARIES[name]])) for name in programs.given())
+    hashed = [f"{name} {path.name} {sha256(path.read_bytes()).hexdigest()[:12]}" for name, path in named]
+    return [*installed(), f"Kafka {DEFAULT_VERSION}", *hashed]
+
+
 def kept() -> dict[str, Any]:
-    """Return what earlier runs measured: plan -> passes -> contender -> figures."""
+    """Return what earlier runs measured: key -> versions, and passes: contender -> figures."""
     found: dict[str, Any] = json.loads(OUT.read_text()) if OUT.exists() else {}
     return found
 
@@ -234,21 +249,17 @@ def main() -> None:
     parser.add_argument("--warm", type=float, default=30.0, help="seconds")
     parser.add_argument("--seconds", type=float, default=30.0)
     parser.add_argument(
-        "--afresh", action="store_true", help="forget what earlier runs measured of this plan"
+        "--afresh", action="store_true", help="forget what earlier runs measured under the same key"
     )
     parser.add_argument("--drain", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.drain:
         drained(options.drain)
     plan, known = PLANS[options.plan], kept()
+    key = key_of(options.plan, options.warm, options.seconds)
     if options.afresh:
-        known.pop(options.plan, None)
-    key = (
-        options.plan
-        if options.warm == parser.get_default("warm")
-        else f"{options.plan}, {options.warm:.0f} s"
-    )
-    passes = known.setdefault(key, [])
+        known.pop(key, None)
+    passes = known.setdefault(key, {"versions": versions(), "passes": []})["passes"]
     passes += [{} for _ in range(options.passes - len(passes))]
     missing = programs.BINARIES.keys() - set(programs.given())
     wanted = [name for name in options.only or plan.contenders if name not in missing]

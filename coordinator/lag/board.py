@@ -264,7 +264,7 @@ class Board:
     ) -> TopicLag:
         ends, known, tracks = sample.latest.get(topic, ()), self._ends.get(topic, ()), consumed.tracks
         asked_at, at, count, then = sample.asked_at, sample.at, len(ends), self._ends_at(topic, as_of)
-        found = []
+        found, is_held = [], topic in sample.stable
         for partition, place in consumed.places[topic].items():
             offset, committed_at = place
             end = ends[partition] if partition < count else UNKNOWN
@@ -273,7 +273,7 @@ class Board:
                 end = min(end, max(offset, then[partition]))
                 waiting = end - offset
                 age = _age(known[partition], place, as_of) if waiting else 0
-            stable = sample.last_stable(topic, partition)
+            stable = sample.last_stable(topic, partition) if is_held else UNKNOWN
             found.append(PartitionLag(partition, offset, committed_at, end, waiting, age, stable))
             track = tracks[topic, partition]
             if paused:

@@ -96,12 +96,9 @@ def publish(shard: ShardState, reader: int) -> list[PositionsOut]:
         shard.reader = reader
         shard.unpublished |= dict.fromkeys((*shard.groups, *shard.lone), -1)
     now, live = shard.now, shard.groups.live
-    due = sorted(
-        group
-        for group, at in shard.unpublished.items()
-        if at <= now and (group in live or at <= now - WAIT_MS)
-    )
-    return [out for group in due if (out := _published(shard, group)) is not None]
+    come = [(group, at) for group, at in shard.unpublished.items() if at <= now]
+    due = [group for group, at in come if group in live or at <= now - WAIT_MS]
+    return [out for group in sorted(due) if (out := _published(shard, group)) is not None]
 
 
 def _published(shard: ShardState, group: str) -> PositionsOut | None:

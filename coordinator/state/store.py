@@ -63,6 +63,17 @@ class GroupStore(MutableMapping[str, "GroupState"]):
     def __len__(self) -> int:
         return len(self.live) + len(self.frozen)
 
+    def wakes(self) -> Iterator[tuple[str, int]]:
+        """Yield each group and the earliest clock (ms) at which it has to be looked at."""
+        yield from ((group, state.wake) for group, state in self.live.items())
+        yield from ((group, wake) for group, (wake, _) in self.frozen.items())
+
+    def wake_of(self, group: str) -> int | None:
+        """Return the earliest clock (ms) at which a group has to be looked at; None where there is none."""
+        if (state := self.live.get(group)) is not None:
+            return state.wake
+        return self.frozen[group][0] if group in self.frozen else None
+
     def due(self, now: int) -> list[str]:
         """Return the groups to be looked at on a clock of `now` ms, by name."""
         found = [group for group, state in self.live.items() if state.wake <= now]

@@ -132,10 +132,15 @@ class Places:
         # A group may go by the very name of the sum: it is part of it.
         if label is None or group == OTHER or not self._allowed.match(group):
             return label
-        if len(self._rank) >= self._most and not self._evict(rank):
+        if self.is_full and not self._evict(rank):
             return OTHER
         self._sit(group, rank)
         return group
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is a place only where somebody leaves."""
+        return len(self._rank) >= self._most
 
     def label(self, group: str) -> str | None:
         """Return the label of `group` as it is; None for a denied group."""
@@ -224,6 +229,9 @@ class Tallies:
             self.audits, self.audited_at = dict(unmet), at
 
     def _seat(self, groups: Iterable[str]) -> None:
+        if self.places.is_full and OTHER in self.groups:
+            # Quiet groups take nobody's place, and commits of thousands come with every batch.
+            return
         for group in groups:
             label = self.places.seat(group)
             if label is not None:

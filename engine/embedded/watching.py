@@ -115,8 +115,8 @@ class Watch:
                     self.onlooker.reads(reading.rows)
                     is_live = has_read(reading.reached, plan.catching_up)
                     if is_live:
-                        take_for_good()
                         self.onlooker.follows(core.census(wall_ms()), outputs.serving.url)
+                        take_for_good()
 
     def _probe(self, plan: Plan, outputs: Outputs) -> None:
         """Go on with what the probe sees: groups that rebalance, for how long, and brokers that are away."""

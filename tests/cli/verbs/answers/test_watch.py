@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from threading import Timer
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -56,6 +61,22 @@ def test_a_pattern_leaves_the_other_groups_out(servers: str, capsys: pytest.Capt
     assert run(["watch", "--bootstrap", servers, "--for", "15s", "--group", "nobody-*", "-o", "jsonl"]) == 0
     comes.join()
     assert all(json.loads(line)["group"] is None for line in capsys.readouterr().out.splitlines())
+
+
+def test_the_page_is_served_while_it_lasts_and_ctrl_c_ends_with_a_summary(servers: str) -> None:
+    command = [str(Path(sys.executable).with_name("rebalance-monitor")), "watch", "--bootstrap", servers]
+    command += ["--page", "--set", "web.port=0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = next(line for line in process.stderr if "the page is at" in line)
+        address = said.rpartition(" ")[2].strip()
+        with urlopen(urljoin(address, "api/v1/groups"), timeout=30) as answer:  # noqa: S310 - its own
+            listed = json.load(answer)
+        process.send_signal(signal.SIGINT)
+        _, rest = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "before-the-watch" in json.dumps(listed)
+    assert "records read; " in rest
 
 
 def _thread(call: Callable[[], None], after_s: float) -> Timer:

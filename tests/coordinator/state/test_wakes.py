@@ -1,0 +1,55 @@
+"""The groups that are due are those that a look at all of them finds, whatever changed meanwhile."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.state.group_state import GroupState
+from rebalance_monitor.coordinator.state.store import GroupStore
+from rebalance_monitor.coordinator.state.wakes import VOID, Wakes
+
+NAMES = ("a", "b", "c", "d")
+FAR = 1_000_000
+changes = st.tuples(st.sampled_from(NAMES), st.sampled_from([0, 5, 10, 20, 50, FAR, None]))
+batches = st.lists(
+    st.tuples(st.lists(changes, max_size=4), st.integers(0, 15), st.booleans(), st.integers(1, 40)),
+    max_size=30,
+)
+
+
+@given(batches, st.dictionaries(st.sampled_from(NAMES), st.integers(0, 60), max_size=3))
+def test_what_is_due_is_what_a_look_at_every_group_finds(
+    drawn: list[tuple[list[tuple[str, int | None]], int, bool, int]], frozen: dict[str, int]
+) -> None:
+    """A group whose deadlines could not be judged stays due; one whose could is due again later."""
+    store = GroupStore({name: (wake, b"") for name, wake in frozen.items()}, lambda _: GroupState())
+    wakes, now = Wakes(store), 0
+    for rows, gap, forgets, later in drawn:
+        for name, wake in rows:
+            wakes.touch(name)
+            if wake is None:
+                store.pop(name, None)
+            else:
+                store[name] = GroupState()
+                store[name].wake = wake
+        if forgets:
+            for group in store.values():
+                group.wake = 0
+            wakes.forget()
+        now += gap
+        found = wakes.due(now)
+        assert found == store.due(now)
+        for name in found[::2]:
+            store[name].wake = now + later
+
+
+def test_entries_that_are_void_do_not_pile_up() -> None:
+    store = GroupStore()
+    wakes = Wakes(store)
+    for turn in range(1_000):
+        store["a"] = GroupState()
+        store["a"].wake = FAR + turn
+        wakes.touch("a")
+        assert wakes.due(turn) == []
+    assert len(wakes._heap) <= VOID * (1 + VOID) + 1
