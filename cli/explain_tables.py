@@ -104,8 +104,23 @@ def _event(one: Json) -> Json:
         "generation": one["generation"],
         "members": ", ".join(changes),
         "sync": _span(one["sync_ms"]),
-        "causes": "; ".join(causes),
+        "causes": "; ".join(causes) or _price(one),
     }
+
+
+def _price(one: Json) -> str:
+    """Return what a rebalance cost in words: records, and until when."""
+    cost = one["cost"]
+    if "arrived" not in cost:
+        return ""
+    back = _span(cost.get("caught_up_ms"))
+    stopped = _span(one["stopped_ms"])
+    parts = [
+        f"{cost['arrived']:,} records came" + (f" while it stood still for {stopped}" if stopped else ""),
+        f"{cost['waiting_peak']:,} waited at most",
+        f"caught up {back} after it" if back else "not caught up within an hour",
+    ]
+    return "; ".join(parts)
 
 
 def _cause(cause: Json) -> str:

@@ -1,9 +1,9 @@
 """Client families: what a member's silence means depends on the client library it runs.
 
 The default client id, the protocol name, the shape of the subscription and the pair of timeouts hint at the
-family; users override the first and the last, so a family is a prior and never evidence. The behaviour comes
-from the clients' sources and from captures of ten families (docs/detection.md). An unknown family claims
-less, never more.
+family. Users override the first and the last: where the shape leaves it open, a family is a guess. The
+behaviour comes from the clients' sources and from captures of ten families (docs/detection.md). An unknown
+family claims less, never more.
 """
 
 from __future__ import annotations
@@ -168,6 +168,8 @@ _BY_CLIENT_ID = (
 )
 _PREFIXES = tuple(prefix for prefix, _ in _BY_CLIENT_ID)
 _ANYBODYS = "consumer-"
+# Nobody else sends what these do.
+_BY_SHAPE = frozenset({"streams", CONNECT, "kafkajs", "kafka-go"})
 _BY_TIMEOUTS = {
     (10_000, 60_000): "sarama",
     (45_000, 60_000): "franz-go",
@@ -201,9 +203,9 @@ def recognise(
 
 
 def is_named(client_id: str, family: str) -> bool:
-    """Whether a library's default client id, or a protocol that only it has, names the family."""
+    """Whether a library's default client id, or the shape of what only it sends, names the family."""
     own = next((name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix)), "")
-    return own == family or family in {"streams", CONNECT, "kafkajs"}
+    return own == family or family in _BY_SHAPE
 
 
 def recognise_848(member_id: str) -> str:
@@ -219,22 +221,40 @@ def recognise_848(member_id: str) -> str:
 
 
 def _by_subscription(sub: Subscription | None, protocol: str, *, same: bool) -> tuple[str, ...]:
-    """Name the families that send such a subscription, likeliest first; `same`: both timeouts are equal.
-
-    Java sends no user data at all, and so do clients in Go, but these never the newest version; the others
-    send an empty one. As cooperative-sticky Java sends its generation alone, where others put their
-    partitions before it.
-    """
+    """Name the families that send such a subscription, likeliest first; `same`: both timeouts are equal."""
     if sub is None:
         return ()
     if sub.user_data is None:
-        return ("java",) if sub.version >= _NEWEST_SUBSCRIPTION else ("java", "sarama", "kafka-go")
+        return (_without_user_data(sub),)
+    if sub.version == _NEWEST_SUBSCRIPTION:
+        return _newest(sub, sub.user_data, sticky=protocol == "cooperative-sticky")
     if protocol == "cooperative-sticky" and len(sub.user_data) == _GENERATION_BYTES:
         return ("java",)
-    if sub.version == _NEWEST_SUBSCRIPTION:
-        # Empty, or from its second cooperative generation on the partitions that it owns.
-        return ("librdkafka",) if not sub.user_data or protocol == "cooperative-sticky" else ()
     if sub.version == 0 and not sub.user_data:
         own = () if protocol in _KAFKAS_ASSIGNORS else ("kafkajs",)
         return ("aiokafka" if same else "kafka-python", *own)
     return ()
+
+
+def _without_user_data(sub: Subscription) -> str:
+    """Name the family that sends none: Java's before 2.4 sent empty ones with version 0.
+
+    sarama sends version 0, kafka-go version 1 without the partitions that it owns, Java every newer one.
+    """
+    if sub.version == 0:
+        return "sarama"
+    return "kafka-go" if sub.version == 1 and sub.notes else "java"
+
+
+def _newest(sub: Subscription, user_data: bytes, *, sticky: bool) -> tuple[str, ...]:
+    """Name the family that sends user data with the newest version.
+
+    librdkafka's are empty, but from its second cooperative generation on; without a rack it sends an empty
+    one, where Java and franz-go send none. As cooperative-sticky Java sends its generation alone, which is
+    never 0; franz-go sends the partitions that it owns, at first none of them and no generation.
+    """
+    if not sticky:
+        return () if user_data else ("librdkafka",)
+    if len(user_data) == _GENERATION_BYTES:
+        return ("java",) if any(user_data) else ("franz-go",)
+    return ("franz-go",) if user_data and sub.rack_id is None else ("librdkafka",)

@@ -39,8 +39,9 @@ class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One member that the record does not have any more.
 
-    `since`: when it was given its assignment, or a coordinator was loaded after that: its session runs from
-    there at least. `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
+    `rebalance`: its rebalance timeout, 0 where its protocol has none, as that of share groups. `since`: when
+    it was given its assignment, or a coordinator was loaded after that: its session runs from there at least.
+    `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
     `returned`: a newcomer has the client id and host that only this member had, or its client id on another
     host. `went_on`: siblings on the same topics committed after it had fallen silent. `unmoved`: its last
     commits moved nothing for longer than before, while those of siblings moved (2), or siblings tell nothing
@@ -50,6 +51,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     partitions, something where the ends of its partitions were beyond what it had committed. `deaf`: for how
     long it has not acknowledged an epoch that others have (KIP-848), which a live member does with its next
     heartbeat. `young`: it has never committed and joined for this generation, so that `since` is its age.
+    `worked`: its last commit, where that was in a generation before.
     """
 
     session: int
@@ -69,6 +71,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     work: int = MAYBE_WORK
     deaf: int = -1
     young: bool = False
+    worked: int = -1
 
     @property
     def last_active(self) -> int:
@@ -94,7 +97,8 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     members that stayed, at most `MOST_SURVIVORS`, of `kept`. `deadline`: the longest rebalance timeout.
     `session`: the longest session timeout. `cooperative`: members commit on while they wait for others.
     `phase`: bounds of the length of the join phase. `beats` and `ways`: what earlier rebalances of the group
-    taught, see `habits.py`. `version`: of this layout.
+    taught. `version`: of this layout. `withheld`: the record before left partitions of a cooperative group to
+    nobody, so its members rejoin at once.
     """
 
     since: int
@@ -110,6 +114,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     beats: tuple[float, ...] = ()
     ways: tuple[float, ...] = ()
     version: int = VERSION
+    withheld: bool = False
 
     @property
     def least_phase(self) -> int:

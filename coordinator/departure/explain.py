@@ -57,6 +57,7 @@ class _Scene(NamedTuple):
     tried: tuple[int, ...]
     siblings: list[int]
     shares: list[float]
+    newborn: int
     by: Fitted
 
 
@@ -99,7 +100,8 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
         return _learn_heartbeats(evidence, seen)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = shares_of_ways(evidence.ways, by)
-    scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, by)
+    newborn = sum(one.young for one in evidence.departed)
+    scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, newborn, by)
     roles = np.empty((len(evidence.departed), _ROLES, len(Way), *seen.span.spread.shape))
     for one, found in zip(evidence.departed, roles, strict=True):
         _fill_roles(scene, one, *found)
@@ -223,6 +225,9 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     A stalled member has two rows: what depends on the heartbeat interval, and what does not.
     """
     intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
+    if scene.newborn > 1:
+        # What befell them befell them together: how old they were tells of one fault, not of many.
+        intervals = intervals._replace(young=False)
     usual, beats = intervals.waits(), scene.tried
     plain = {
         Way.LEFT: timers.left(one, intervals, client, by),
@@ -248,6 +253,18 @@ def _rows(count: int) -> Places:
     return places
 
 
+def _begun(scene: _Scene) -> Array:
+    """Return how likely one that did not depart began the phase, by cell.
+
+    Members of a cooperative group that were given what others give up rejoin at once.
+    """
+    evidence, grid, by = scene.evidence, scene.phase.grid, scene.by
+    begun = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
+    if evidence.withheld:
+        begun[grid.edges[1:] >= evidence.since - phase.AT_ONCE_MS] += by.follows / (1 - by.follows)
+    return begun
+
+
 class _Sums(NamedTuple):
     """Sums over the other members, by (member, heartbeat interval, cell), 0 where there is one member.
 
@@ -257,7 +274,7 @@ class _Sums(NamedTuple):
     """
 
     scale: Array
-    begun: float
+    begun: Array
     triggers: Array | float
     ended: Array | float
     both: Array | float
@@ -267,7 +284,7 @@ class _Sums(NamedTuple):
 def _others(scene: _Scene, sums: Array) -> _Sums:
     """Sum over the others, from the `sums` of each member over its ways, by role."""
     inside = sums[:, _INSIDE] + _TINY
-    begun = float(scene.evidence.joined > 0) + scene.by.uncaused
+    begun = _begun(scene)
     if len(sums) == 1:
         return _Sums(1 / inside.max(keepdims=True), begun, 0.0, 0.0, 0.0, 0.0)
     trigger, holder = sums[:, _TRIGGER] / inside, sums[:, _HOLDER] / inside

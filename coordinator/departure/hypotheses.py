@@ -65,7 +65,7 @@ class Client(NamedTuple):
     `closes`: it commits as it closes. `hides`: its max.poll.interval is in no record. `holds`: it stops its
     heartbeats as its interval ends, and leaves only when the stall ends, or expires. `between`: it sends
     heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
-    interval with its heartbeats alone.
+    interval with its heartbeats alone. `unpolled`: it may rejoin without a poll of its application.
     """
 
     background: float
@@ -77,6 +77,7 @@ class Client(NamedTuple):
     holds: bool = False
     between: bool = False
     at_beat: bool = False
+    unpolled: bool = False
 
 
 _IN_POLL = Client(0.0, 0.8, 0.2, 1.0)
@@ -87,7 +88,7 @@ CLIENTS: dict[str, Client] = {
     "streams": _IN_POLL,
     "streams-1071": _IN_POLL,
     "kafka-python": _IN_POLL._replace(at_beat=True),
-    "librdkafka": Client(0.5, 0.3, 0.2, 1.0),
+    "librdkafka": Client(0.5, 0.3, 0.2, 1.0, unpolled=True),
     "librdkafka-848": Client(0.5, 0.3, 0.2, 1.0, holds=True),
     "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True),
     "sarama": _GO,
@@ -95,7 +96,7 @@ CLIENTS: dict[str, Client] = {
     "kafka-go": _GO,
     "kafkajs": _GO._replace(between=True),
     "connect": Client(0.3, 0.3, 0.3, 0.5, closes=False),
-    "unknown": Client(0.25, 0.5, 0.25, 0.6, closes=False),
+    "unknown": Client(0.25, 0.5, 0.25, 0.6, closes=False, unpolled=True),
     "unknown-848": Client(0.25, 0.5, 0.25, 0.9, closes=False, holds=True),
 }
 """Family -> its client, by the clients' sources (docs/detection.md)."""

@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.departure.evidence import (
     Evidence,
     Trace,
 )
-from rebalance_monitor.coordinator.state.membership import COOPERATIVE
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE, partitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +53,7 @@ def observed(
         cooperative=state.protocol in COOPERATIVE,
         beats=tuple(state.beats),
         ways=tuple(state.ways),
+        withheld=state.protocol in COOPERATIVE and sum(map(partitions, state.members)) < sum(state.totals),
     )
 
 
@@ -109,6 +110,7 @@ def _departed(
         named=is_named(member.client_id, member.family),
         work=work_of(state, member),
         young=not member.commits and member.joined_at >= state.cst,
+        worked=cst - member.last_commit if trace.last < 0 < member.last_commit else -1,
     )
 
 
@@ -119,10 +121,14 @@ def work_of(state: GroupState, member: Member) -> int:
 
 
 def siblings_committed(member: Member, kept: Sequence[Member], life: int) -> bool:
-    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals."""
+    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals.
+
+    Those that subscribe to something else are another application: what they find to do tells nothing of it.
+    """
     topics = {topic for topic, *_ in member.assigned}
     return any(
         other.gaps
+        and other.subscribed == member.subscribed
         and other.last_commit > life + _LONGER * sorted(other.gaps)[len(other.gaps) // 2]
         and (not topics or topics & {topic for topic, *_ in other.assigned})
         for other in kept

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.intp]
 
 DEFAULT_MS = 3_000
+AT_ONCE_MS = 1_250
+"""Within so long of a generation members of a cooperative group rejoin that have something to give up."""
+
 _SHORT_MS = 1_000
 _FORGET = 0.02
 _LEAST = 1e-3
@@ -141,6 +144,8 @@ def grid_of(evidence: Evidence) -> Grid:
             most = min(most, evidence.deadline + _DEADLINE_MS[1])
     low = max(float(least), 0.0)
     last = max((trace.last for trace in evidence.survivors), default=-1)
+    if last < 0 and evidence.withheld:
+        last = evidence.since
     near = last // _NEAR_MS * _NEAR_MS if last > _FINE_MS else -1
     quiet = -(-quiet_of(evidence.survivors) // _NEAR_MS) * _NEAR_MS
     return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, quiet)

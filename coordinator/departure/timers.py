@@ -154,7 +154,7 @@ def died(
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
-    young = by.died_young * (one.session <= one.rebalance)
+    young = by.died_young * (not one.rebalance or one.session <= one.rebalance)
     at_once = [(one.session - 60.0, one.session + SLACK_MS, young)]
     return [scaled(waits, 1 - by.died_young) + at_once for waits in usual]
 
@@ -167,22 +167,40 @@ def stalled(
     First the waits of any heartbeat interval, then those that depend on it, for each of `beats` (ms).
     """
     limit = float(one.poll_interval or one.rebalance)
-    if client.hides and not one.poll_interval:
-        hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
-        if not may_reveal_poll_interval(one):
-            return hidden, [[] for _ in beats]
-        # Of the family that tells it, the limit is known.
-        other = CLIENTS["kafka-python"]
-        usual, noticed = _waits_with_limit(one, intervals, limit, beats, other, by)
-        tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
-        return scaled(hidden, 1 - tells) + scaled(usual, tells), [scaled(late, tells) for late in noticed]
-    return _waits_with_limit(one, intervals, limit, beats, client, by)
+    if one.poll_interval or (limit and not client.hides):
+        return _waits_with_limit(one, intervals, limit, beats, client, by)
+    hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
+    if not limit or not may_reveal_poll_interval(one):
+        return hidden, [[] for _ in beats]
+    # Of the family that tells it, the limit is known.
+    other = CLIENTS["kafka-python"]
+    usual, noticed = _waits_with_limit(one, intervals, limit, beats, other, by)
+    tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
+    return scaled(hidden, 1 - tells) + scaled(usual, tells), [scaled(late, tells) for late in noticed]
 
 
 def _waits_with_limit(
     one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
 ) -> tuple[list[Wait], list[list[Wait]]]:
-    """Return the same of one whose max.poll.interval is `limit` (ms)."""
+    """Return the same of one whose max.poll.interval is `limit` (ms).
+
+    One that may rejoin without a poll may have made its last one before its assignment.
+    """
+    usual, noticed = _waits_after_poll(one, intervals, limit, beats, client, by)
+    if not client.unpolled or one.worked < 0:
+        return usual, noticed
+    before = one.since - one.worked
+    earlier, seen = _waits_after_poll(one, intervals, limit + before, beats, client, by)
+    share = by.unpolled
+    return scaled(usual, 1 - share) + scaled(earlier, share), [
+        scaled(late, 1 - share) + scaled(sooner, share) for late, sooner in zip(noticed, seen, strict=True)
+    ]
+
+
+def _waits_after_poll(
+    one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
+) -> tuple[list[Wait], list[list[Wait]]]:
+    """Return the same of one that goes `limit` (ms) after its last poll, near its last sign of work."""
     if one.last_active + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
         return [], [[] for _ in beats]
     modes = _modes(intervals, client, by)

@@ -43,6 +43,7 @@ MAX_TOLD = 200
 TOLD = frozenset(
     {
         Kind.REBALANCE,
+        Kind.REBALANCE_COST,
         Kind.REBALANCE_STUCK,
         Kind.GROUP_EMPTY,
         Kind.REBALANCE_FAILED,

@@ -155,6 +155,10 @@ def _is_representative(finding: Finding, over: Collection[str | None]) -> bool:
     return finding.phase in {None, "opened"}
 
 
+_COST = ("rebalances", "arrived", "waiting_at_stop", "waiting_peak", "caught_up_at", "caught_up_ms")
+"""What lag says a rebalance cost, as far as a finding carries it."""
+
+
 def _event_json(finding: Finding) -> Json:
     roles = [member.role for member in finding.members]
     return {
@@ -169,6 +173,8 @@ def _event_json(finding: Finding) -> Json:
         "join_ms_max": finding.join_ms_max,
         "sync_ms": finding.sync_ms,
         "failed": finding.details.get("failed") if finding.kind is Kind.REBALANCE_FAILED else None,
+        "stopped_ms": finding.stopped_ms_max,
+        "cost": {name: finding.details[name] for name in _COST if name in finding.details},
         "causes": [asdict(cause) | {"cause": cause.cause.value} for cause in finding.causes[:MAX_CAUSES]],
     }
 

@@ -113,7 +113,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
     told = max(member.joined_at, member.acked_at)
     one = Departed(
         session=member.session_timeout,
-        rebalance=max(member.rebalance_timeout, 1),
+        rebalance=max(member.rebalance_timeout, 0),
         since=max(0, now - told),
         trace=_trace(member, now, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,

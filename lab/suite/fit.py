@@ -45,6 +45,8 @@ _GIVEN = frozenset(
         "moved",
         "deaf",
         "closed",
+        "unpolled",
+        "follows",
     }
 )
 _ABOUT = "# `make fit`: "

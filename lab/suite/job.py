@@ -64,6 +64,7 @@ class Job:
             "alerts": self._alerts,
             "outputs": {"console": False},
             "probe": {"interval": "1s"},
+            "metrics": {"partitions": ["*"]},
         }
 
     def __enter__(self) -> Self:

@@ -26,7 +26,7 @@ from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
 from rebalance_monitor.lab.suite.demo import stage
-from tests.deploy.test_prometheus import all_zero, answer, panels, prometheus, wait_until_ready
+from tests.deploy.test_prometheus import all_zero, answer, is_ready, panels, prometheus, wait_for
 from tests.programs import installed
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
         httpx.Client(base_url=url, timeout=20) as asked,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as page,
     ):
-        wait_until_ready(asked)
+        wait_for(lambda: is_ready(asked))
         with looking(found, page), demo(home, port) as play:
             deadline = time.monotonic() + DURATION_S
             while time.monotonic() < deadline and not (play.complete() and found.audits()):
@@ -219,6 +219,18 @@ def test_every_question_has_its_answer(seen: Seen) -> None:
     # Nothing is deployed, nothing left unattended, and in the end the storm is over.
     empty = {name for name, rows in answered.items() if not rows}
     assert empty <= {"05_deployments", "08_unattended", "09_trouble_now"}
+
+
+def test_it_says_what_the_rebalances_of_the_crash_loop_cost(seen: Seen) -> None:
+    told = [json.loads(line) for line in seen.storage.jsonl.read_text(encoding="utf-8").splitlines()]
+    known = {one["id"]: one for one in told if one["kind"] == "rebalance"}
+    costs = [one for one in told if one["kind"] == "rebalance_cost" and one["group"] == GROUP]
+    assert costs
+    for cost in costs:
+        details = cost["details"]
+        assert known[details["rebalance"]]["group"] == GROUP
+        assert details["waiting_peak"] > 0
+        assert details["caught_up_at"] >= known[details["rebalance"]]["at"]
 
 
 def test_contracts_were_checked_beside_the_job(seen: Seen) -> None:

@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard.metrics.collector import SnapshotCollector, exposition, registry_of
 from rebalance_monitor.dashboard.metrics.definitions import METRICS
+from rebalance_monitor.dashboard.metrics.lag_series import Wanted
 from rebalance_monitor.dashboard.metrics.tallies import Limits, Tallies
 from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.web.api.api import Api
@@ -54,6 +55,7 @@ IN_PROGRESS = ("overview", "In progress")
 WELL = {
     ("overview", "Stuck"),
     ("group", "Skew"),
+    ("group", "Committed offsets by partition"),
     ("monitor", "Partitions reading history"),
 }
 NAME = re.compile(r"(?<![\w:])(?:rebalance_monitor_\w+|[a-z_]+:[a-z_]+:\w+|[a-z_]+:rebalance_monitor_\w+)")
@@ -183,7 +185,8 @@ class Run:
         self.snapshot, self.tallies = Snapshot("lab"), Tallies(Limits())
         self.snapshot.listen(self.tallies.on_update)
         build = {"version": "1", "python": "3", "spark": "4"}
-        registry = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time))
+        wanted = Wanted(partitions=("*",), most=100)
+        registry = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted))
         api = Api(self.snapshot, MemoryPast(self.snapshot))
         self.app, self.stream = make_app(api, Access(), lambda accept: exposition(registry, accept))
 

@@ -156,16 +156,47 @@ def _summary(verdicts: list["Verdict"], noise: list["Finding"], play: "Stage", o
         for run in play.runs
         if run.scenario.silent
     ]
+    costs = _costs(play.found)
     if output is Form.JSONL:
         for row in rows:
             click.echo(json.dumps({"summary": row}))
+        for cost in costs:
+            click.echo(json.dumps({"cost": cost}))
         return
     from rebalance_monitor.cli.output import write_table
 
     click.echo()
     write_table(rows, ("group", "injected", "expected", "detected", "after"), sys.stdout)
     missed = sum(not verdict.finding for verdict in verdicts) + play.planned() - len(verdicts)
+    if costs:
+        click.echo("\nWhat rebalances cost, as far as the groups have caught up:")
+        write_table(costs, None, sys.stdout)
     click.echo(_closing(len(verdicts), missed, noise))
+
+
+def _costs(found: list["Finding"]) -> list[dict[str, object]]:
+    """Return by group what its rebalances cost."""
+    from rebalance_monitor.coordinator.findings.kinds import Kind
+
+    costs: dict[str, list[Finding]] = {}
+    for finding in found:
+        if finding.kind is Kind.REBALANCE_COST:
+            costs.setdefault(finding.group or "", []).append(finding)
+    return [_cost(group, told) for group, told in sorted(costs.items())]
+
+
+def _cost(group: str, told: list["Finding"]) -> dict[str, object]:
+    def total(key: str) -> int:
+        return sum(int(finding.details.get(key, 0)) for finding in told)
+
+    return {
+        "group": group,
+        "rebalances": total("rebalances"),
+        "stood still": f"{sum(finding.stopped_ms_max or 0 for finding in told) / 1000:.1f} s",
+        "records came meanwhile": total("arrived"),
+        "most waiting": max(int(finding.details["waiting_peak"]) for finding in told),
+        "then caught up in": f"{total('caught_up_ms') / 1000:.1f} s",
+    }
 
 
 def _row(verdict: "Verdict") -> dict[str, object]:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 COSTED = frozenset({Kind.REBALANCE, Kind.REBALANCE_STUCK, Kind.STORM, Kind.ROLLING_RESTART, Kind.GROUP_EMPTY})
 _STOPPED_S = "partition_seconds"
+MOST_SHARED = 100
+"""Roll-ups that are followed at most: the oldest goes, whose end nobody has told."""
 
 
 class Stopped(msgspec.Struct, array_like=True):
@@ -96,16 +98,18 @@ class RollUpCosts:
         known = self._open.get(incident)
         if known is None or set(finding.groups) - set(known.groups):
             known = self._open[incident] = _shared(finding, groups)
+            if len(self._open) > MOST_SHARED:
+                del self._open[next(iter(self._open))]
         if finding.phase == "resolved":
-            del self._open[incident]
+            self._open.pop(incident, None)
         return replace(finding, details={**finding.details, **known.details()})
 
     def on_sample(self, at: int, groups: Mapping[str, Consumed]) -> None:
         """Let the open roll-ups go on with the sample of `at` (ms)."""
         for known in self._open.values():
-            sums = dict(_sums(known.groups, groups))
-            if at in sums:
-                known.on_total(at, sums[at])
+            newest = [totals[-1] for totals in _totals(known.groups, groups)]
+            if newest and all(when == at for when, _ in newest):
+                known.on_total(at, sum(records for _, records in newest))
 
 
 def _shared(finding: Finding, groups: Mapping[str, Consumed]) -> Shared:
@@ -122,9 +126,14 @@ def _shared(finding: Finding, groups: Mapping[str, Consumed]) -> Shared:
     return shared
 
 
+def _totals(names: Iterable[str], groups: Mapping[str, Consumed]) -> list[Totals]:
+    """Return the totals of the groups that have some."""
+    return [consumed.totals for name in names if (consumed := groups.get(name)) and consumed.totals]
+
+
 def _sums(names: Iterable[str], groups: Mapping[str, Consumed]) -> list[tuple[int, int]]:
     """Return the sums of the groups' totals by sample, of samples that have all groups with known lag."""
-    known = [consumed.totals for name in names if (consumed := groups.get(name)) and consumed.totals]
+    known = _totals(names, groups)
     sums: dict[int, list[int]] = {}
     for totals in known:
         for at, records in totals:

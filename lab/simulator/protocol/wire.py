@@ -79,7 +79,8 @@ def _librdkafka(one: Joined) -> bytes:
     told = one.sticky and one.generation >= 0
     user = owned(one.has) + _I(one.generation) if told else b""
     kept = owned(one.has if one.sticky else ())
-    return b"".join((_H(3), one.names, data(user), kept, _I(one.generation if one.sticky else -1), _NO_RACK))
+    generation, rack = _I(one.generation if one.sticky else -1), string("")
+    return b"".join((_H(3), one.names, data(user), kept, generation, rack))
 
 
 def _kafka_go(one: Joined) -> bytes:
@@ -92,8 +93,10 @@ def _plain(one: Joined) -> bytes:
 
 
 def _franz_go(one: Joined) -> bytes:
-    user = owned(one.has) + _I(one.generation) if one.sticky else None
-    return b"".join((_H(2), one.names, data(user), owned(one.has if one.sticky else ()), _I(one.generation)))
+    # cooperative-sticky: without a generation before its first one.
+    user = owned(one.has) + (_I(one.generation) if one.generation >= 0 else b"") if one.sticky else None
+    kept = owned(one.has if one.sticky else ())
+    return b"".join((_H(3), one.names, data(user), kept, _I(one.generation), _NO_RACK))
 
 
 def _streams(one: Joined) -> bytes:
@@ -107,7 +110,7 @@ def _connect(one: Joined) -> bytes:
 
 
 def _sarama(one: Joined) -> bytes:
-    return b"".join((_H(1), one.names, data(None), owned(())))
+    return b"".join((_H(0), one.names, data(None)))
 
 
 _SUBSCRIPTIONS: dict[str, Callable[[Joined], bytes]] = {

@@ -11,15 +11,17 @@ from rebalance_monitor.decoders.embedded.consumer import Subscription
 from tests.coordinator.support.timeline import Client, Topic, findings
 
 
-def joins(user_data: bytes | None, *, version: int = 3) -> Subscription:
+def joins(
+    user_data: bytes | None, *, version: int = 3, rack: str | None = None, notes: tuple[str, ...] = ()
+) -> Subscription:
     return Subscription(
         version=version,
         topics=("orders",),
         user_data=user_data,
         owned_partitions=(),
         generation_id=-1,
-        rack_id=None,
-        notes=(),
+        rack_id=rack,
+        notes=notes,
     )
 
 
@@ -32,11 +34,18 @@ def test_cooperative_sticky_java_sends_its_generation_alone() -> None:
     assert family("cooperative-sticky", joins(pack(">i", -1))) == "java"
 
 
-def test_partitions_before_the_generation_are_not_javas() -> None:
-    """What librdkafka sends from its second generation on; for `sticky` Java sends that, too."""
-    sent = joins(pack(">ii", 0, 7))
-    assert family("cooperative-sticky", sent) == "librdkafka"
-    assert family("sticky", sent) == "unknown"
+def test_partitions_before_the_generation_are_librdkafkas_with_an_empty_rack_and_franz_gos_without() -> None:
+    """What both send from their second generation on; for `sticky` Java sends that, too."""
+    user_data = pack(">ii", 0, 7)
+    assert family("cooperative-sticky", joins(user_data, rack="")) == "librdkafka"
+    assert family("cooperative-sticky", joins(user_data)) == "franz-go"
+    assert family("sticky", joins(user_data)) == "unknown"
+
+
+def test_what_is_sent_first_as_cooperative_sticky_tells_java_librdkafka_and_franz_go() -> None:
+    """Java's generation is -1 then; of the others one sends nothing, the other no partitions."""
+    first = {"java": pack(">i", -1), "librdkafka": b"", "franz-go": pack(">i", 0)}
+    assert all(family("cooperative-sticky", joins(sent)) == name for name, sent in first.items())
 
 
 def test_range_tells_java_by_sending_nothing() -> None:
@@ -79,14 +88,19 @@ def test_timeouts_that_are_another_clients_defaults_do_not_make_java_that_client
 def test_where_the_shape_may_be_theirs_timeouts_tell_the_other_clients() -> None:
     sticky = joins(pack(">ii", 0, 7), version=1)
     assert recognise("svc", *DEFAULTS["franz-go"], "consumer", "cooperative-sticky", sticky) == "franz-go"
-    for version in (0, 1, 2):
-        sent = joins(None, version=version)
-        assert recognise("svc", *DEFAULTS["sarama"], "consumer", "range", sent) == "sarama"
-        assert recognise("svc", 30_000, 30_000, "consumer", "range", sent) == "kafka-go"
-        assert recognise("svc", 45_000, 60_000, "consumer", "range", sent) == "java"
     own = joins(b"", version=0)
     assert recognise("svc", *DEFAULTS["kafkajs"], "consumer", "MyAssigner", own) == "kafkajs"
     assert recognise("svc", *DEFAULTS["kafkajs"], "consumer", "range", None) == "kafkajs"
+
+
+@pytest.mark.parametrize("limits", [(45_000, 300_000), *DEFAULTS.values(), (30_000, 30_000)])
+def test_the_version_tells_go_clients_from_java_whatever_their_timeouts(limits: tuple[int, int]) -> None:
+    """sarama sends version 0, kafka-go version 1 without the partitions that it owns."""
+    cut = joins(None, version=1, notes=("version 1 ends before ownedPartitions",))
+    told = [recognise("svc", *limits, "consumer", "range", one) for one in (joins(None, version=0), cut)]
+    assert told == ["sarama", "kafka-go"]
+    newer = [recognise("svc", *limits, "consumer", "range", joins(None, version=at)) for at in (1, 2, 3)]
+    assert newer == ["java"] * 3
 
 
 @pytest.mark.parametrize("session", [45_000, 30_000, 10_000])

@@ -13,7 +13,9 @@ from rebalance_monitor.coordinator.departure.alone import alone
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import Explained, explain
 from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, Way
+from rebalance_monitor.coordinator.departure.observe import siblings_committed
 from rebalance_monitor.coordinator.departure.verdicts import held_by
+from rebalance_monitor.coordinator.state.group_state import Member
 
 SURE = 0.8
 quick = settings(max_examples=40, deadline=None)
@@ -72,6 +74,43 @@ def test_each_timer_explains_the_silence_that_it_ends(
 def test_a_client_that_enforces_no_poll_interval_does_not_breach_it() -> None:
     one = departed(300_700, family="sarama", rebalance=300_000)
     assert explain(rebalance(one)).ways[0][Way.STALLED] < 0.2
+
+
+@pytest.mark.parametrize("since", [3_000, 45_200, 46_000, 60_000])
+def test_a_member_whose_protocol_has_no_rebalance_timeout_breaches_none(since: int) -> None:
+    """Share groups have none, and no record has their clients' poll intervals: few are below a session."""
+    one = Departed(45_000, 0, since, Trace(), "unknown-848", rearms=False, heard=since)
+    ways = explain(rebalance(one, kept=0, survivors=(), phase=(0, 500))).ways[0]
+    assert ways[Way.UNSYNCED] == ways[Way.UNJOINED] == 0.0
+    assert (ways[Way.STALLED] > 0.0) == (since > one.session)
+    assert (ways[Way.DIED] >= SURE) == (since == 45_200)
+
+
+def test_a_stalled_client_that_rejoins_by_itself_is_gone_a_poll_interval_after_its_work_before() -> None:
+    """A cooperative group: librdkafka's client was given partitions anew, and its application never polled.
+
+    The members that others gave partitions to rejoined at once, and waited for it.
+    """
+    silent = tuple(Trace(-1, (2_000,) * 8, commits=60) for _ in range(2))
+    one = Departed(
+        45_000, 300_000, 285_000, Trace(-1, (2_000,) * 8, commits=60), "librdkafka", worked=299_000
+    )
+    told = rebalance(one, survivors=silent, since=285_000, cooperative=True, withheld=True)
+    assert way(explain(told))[0] is Way.STALLED
+    assert way(explain(told))[1] >= SURE
+    polled = replace(told, departed=(replace(one, worked=-1),), withheld=False)
+    assert explain(polled).ways[0][Way.STALLED] < SURE
+
+
+def test_siblings_of_another_subscription_tell_nothing_of_a_member_s_work() -> None:
+    gone, sibling = (
+        Member(name, None, name, "/h", False, 10_000, 60_000, "java", 3, "topic", 0, [[0, place]])  # noqa: FBT003
+        for place, name in enumerate(("a", "b"))
+    )
+    sibling.gaps, sibling.last_commit = [1_000], 90_000
+    assert siblings_committed(gone, [sibling], 5_000)
+    sibling.subscribed = "other"
+    assert not siblings_committed(gone, [sibling], 5_000)
 
 
 def test_a_dead_member_that_a_newcomer_replaced_holds_the_phase_to_the_end_of_its_session() -> None:

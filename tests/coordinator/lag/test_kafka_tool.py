@@ -1,5 +1,6 @@
 """The lag of a real broker's groups is what Kafka's own tool says: kafka-consumer-groups --describe."""
 
+import asyncio
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -8,8 +9,10 @@ from functools import partial
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from kafka import KafkaConsumer
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
@@ -76,6 +79,56 @@ def member(broker: LabBroker, group: str, topics: list[str], records: int, **mor
     assert read == records
     consumer.commit(asynchronous=False)
     return consumer
+
+
+def kafka_python(broker: LabBroker, group: str, topic: str, records: int) -> None:
+    """A member of kafka-python that reads so many records, commits and leaves."""
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap,
+        group_id=group,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        max_poll_records=records,
+    )
+    read, until = 0, time.monotonic() + 60
+    while read < records and time.monotonic() < until:
+        read += sum(map(len, consumer.poll(500).values()))
+    assert read == records
+    consumer.commit()
+    consumer.close(autocommit=False)
+
+
+def aio(broker: LabBroker, group: str, topic: str, records: int) -> None:
+    """The same of aiokafka."""
+
+    async def reads() -> None:
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        read = 0
+        while read < records:
+            found = await consumer.getmany(timeout_ms=500, max_records=records - read)
+            read += sum(map(len, found.values()))
+        await consumer.commit()
+        await consumer.stop()
+
+    asyncio.run(asyncio.wait_for(reads(), 60))
+
+
+def java(broker: LabBroker, group: str, topic: str, records: int) -> None:
+    """The same of Kafka's own client, in its console consumer, which commits on close."""
+    arguments = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group]
+    arguments += ["--from-beginning", "--max-messages", str(records), "--timeout-ms", "60000"]
+    run_tool("4.1.1", "ConsoleConsumer", arguments)
+
+
+FAMILIES = {"kafka-python": kafka_python, "aiokafka": aio, "java": java}
 
 
 def transacted(broker: LabBroker, group: str, topic: str, offset: int, *, ends: str) -> Producer:
@@ -158,6 +211,8 @@ def test_lag_equals_kafka_s_own_tool_in_every_situation(broker: LabBroker) -> No
         NewTopic("grown", 1, 1),
         NewTopic("cut", 2, 1),
         NewTopic("gone", 1, 1),
+        NewTopic("anew", 2, 1),
+        NewTopic("read", 1, 1),
     ]
     compacted = NewTopic("compacted", 1, 1, config={"cleanup.policy": "compact"})
     order(broker, lambda client: client.create_topics([*topics, compacted]))
@@ -167,6 +222,11 @@ def test_lag_equals_kafka_s_own_tool_in_every_situation(broker: LabBroker) -> No
     produce(broker, "cut", {0: 60, 1: 60})
     produce(broker, "compacted", {0: 30})
     produce(broker, "gone", {0: 5})
+    produce(broker, "anew", {0: 30, 1: 30})
+    produce(broker, "read", {0: 25})
+    for family, reads in FAMILIES.items():
+        reads(broker, family, "read", 20)
+    commit(broker, "before", {("anew", 0): 25, ("anew", 1): 30})
     classic = member(broker, "classic", ["orders", "compacted"], 120)
     modern = member(broker, "modern", ["grown"], 20, **{"group.protocol": "consumer"})
     left = member(broker, "left", ["orders"], 40)
@@ -185,8 +245,13 @@ def test_lag_equals_kafka_s_own_tool_in_every_situation(broker: LabBroker) -> No
     commit(broker, "passed", {("cut", 0): 5, ("cut", 1): 60})
     order(broker, lambda client: client.delete_records([TopicPartition("cut", 0, 40)]))
     order(broker, lambda client: client.create_partitions([NewPartitions("grown", 3)]))
-    order(broker, lambda client: client.delete_topics(["gone"]))
+    order(broker, lambda client: client.delete_topics(["gone", "anew"]))
     time.sleep(3)
+    # Of the same name, shorter, and with other records.
+    order(broker, lambda client: client.create_topics([NewTopic("anew", 2, 1)]))
+    time.sleep(2)
+    produce(broker, "anew", {0: 8})
+    commit(broker, "after", {("anew", 0): 5, ("anew", 1): 0})
     produce(broker, "grown", {0: 4, 2: 3})
     produce(broker, "orders", {0: 11})
 
@@ -197,7 +262,9 @@ def test_lag_equals_kafka_s_own_tool_in_every_situation(broker: LabBroker) -> No
     del still_open
     wanted = {place: value for place, value in truth.items() if value[0] is not None}
     groups = {group for group, _, _ in wanted}
-    assert {"classic", "modern", "left", "lone", "rewound", "transacted", "passed"} <= groups
+    assert {"classic", "modern", "left", "lone", "rewound", "transacted", "passed", "after"} <= groups
+    assert {wanted[family, "read", 0] for family in FAMILIES} == {(20, 25, 5)}
+    assert wanted["after", "anew", 0] == (5, 8, 3)
     assert (wanted["aborted", "orders", 0][0], wanted["pending", "orders", 0][0]) == (12, 13)
     assert {place: found.get(place) for place in wanted} == wanted
     # And nothing beside that: what has no committed offset has no lag.

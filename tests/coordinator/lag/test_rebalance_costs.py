@@ -1,14 +1,19 @@
 """What a rebalance cost is said once consumption is back: exactly what came, what waited, and until when."""
 
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.cli.explain_tables import write_tables
+from rebalance_monitor.coordinator.explain.dossier import open_dossier
+from rebalance_monitor.coordinator.explain.explanation import Place, explain
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
-from tests.coordinator.lag.test_following import STEP, T0, World, finding
+from rebalance_monitor.coordinator.state.group_state import GroupState
+from tests.coordinator.lag.test_following import SETTINGS, STEP, T0, World, finding
 
 EAGER = {"stopped_ms_min": 1_000}
 
@@ -174,3 +179,17 @@ def test_a_roll_up_of_groups_without_lag_carries_nothing() -> None:
     )
     (told,) = World().lag.priced_together([rolled])
     assert told.details == {}
+
+
+def test_explain_says_in_words_what_a_rebalance_cost() -> None:
+    world = World()
+    world.run(20)
+    world.run(2, reads=(), rebalancing=True)
+    rebalance(world, 2 * STEP)
+    world.run(3)
+    out = StringIO()
+    dossier = open_dossier("g", 0, SETTINGS, "c1")
+    dossier.coordinator.state.groups["g"] = GroupState()
+    dossier.replace(costs(world))
+    write_tables(explain(dossier, Place(0, 50), SETTINGS) | {"values": "?"}, out)
+    assert "80 records came while it stood still for 10 s; 80 waited at most; caught up " in out.getvalue()

@@ -164,8 +164,10 @@ def confident(found: list[Finding], name: str) -> set[Cause]:
     return claims - {Cause.UNKNOWN}
 
 
-def _rests(times: tuple[int, int, int, int], *, close: bool, back: int, clear: bool) -> list[tuple[int, int]]:
-    """How long (ms) a batch may last after the first member goes, as ranges.
+def _rests(
+    times: tuple[int, int, int, int], count: int, *, close: bool, back: int, clear: bool
+) -> list[tuple[int, int]]:
+    """How long (ms) a batch may last after the first of `count` members goes, as ranges.
 
     The batch lasts until the join phase has begun, and that until a probe samples it. `clear`: nothing else
     could have ended the phase, by chance, at that moment.
@@ -179,8 +181,9 @@ def _rests(times: tuple[int, int, int, int], *, close: bool, back: int, clear: b
         ranges = [(least, session - every - 50), (session + 2 * every + beat + 50, most)]
     else:
         early = session - 2 * beat - every - 200
-        # Even members that are not busy may hear of the phase so late.
-        soon = early if back and back + beat < early else -1
+        # Even members that are not busy may hear of the phase so late. Of two, the one that is back may have
+        # left: the other one alone explains how long the phase was.
+        soon = early if back and count == 1 and back + beat < early else -1
         ranges = [(least, soon), (session + every + beat + 300, most)]
     return [(low, high) for low, high in ranges if low <= high]
 
@@ -194,13 +197,13 @@ def scenes(
     `clear`: the phase did not last, by chance, as long as another way to depart would have made it last.
     """
     returns = draw(st.sampled_from([0, 0, 4_000])) if back else 0
-    rests = {times: _rests(times, close=close, back=returns, clear=clear) for times in TIMES}
+    names = ["b", "d"][: draw(st.integers(1, 2))]
+    rests = {times: _rests(times, len(names), close=close, back=returns, clear=clear) for times in TIMES}
     times = draw(st.sampled_from([one for one in TIMES if rests[one]]))
     session, poll, every, beat = times
     batch = 12 * every + draw(st.integers(0, every))
     rest = draw(st.one_of([st.integers(low, high) for low, high in rests[times]]))
     before = draw(st.integers(max(100, every + 2 * beat - rest), min(poll - 500, 4 * session) - rest))
-    names = ["b", "d"][: draw(st.integers(1, 2))]
     gone = {name: batch + before + 250 * place for place, name in enumerate(names)}
     scene = Scene(
         times,

@@ -1,0 +1,146 @@
+"""False alarms of lag on simulated groups to which nothing happens, by group-hours.
+
+`python -m bench.core.quiet_hours --hours 1000` simulates healthy groups, one for each seed,
+with the ends of their topics every five seconds, and runs them through the coordinator as `replay` does.
+Every finding of lag about such a group is false, but `rebalance_cost`, which accuses nobody. What a seed gave
+is kept in the file as soon as it is there: a run that was stopped goes on, and a million hours can be reached
+in pieces.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.engine.replay.replaying import Replay, Samples
+from rebalance_monitor.engine.replay.timeline import Tick
+from rebalance_monitor.lab.simulator import draw_plan, simulate
+from rebalance_monitor.lab.simulator.samples import ends, samples
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rebalance_monitor.lab.simulator import Simulation
+
+OF_LAG = frozenset(
+    {
+        Kind.CONSUMPTION_STALLED,
+        Kind.CONSUMPTION_STOPPED,
+        Kind.FALLING_BEHIND,
+        Kind.OFFSETS_REWOUND,
+        Kind.RECORDS_LOST,
+        Kind.RECORDS_EXPIRING,
+    }
+)
+FIRST_SEED = 2_000_000
+EVERY_MS, TICK_MS, HOUR_MS, DAY_H = 5_000, 1_000, 3_600_000, 24
+
+
+class Quiet(msgspec.Struct):
+    """One seed: how many hours its groups lived, how many samples had lag, and the false findings of lag.
+
+    `critical`: how many of them were critical. `costs`: rebalances that were given a cost.
+    """
+
+    seed: int
+    hours: float
+    measured: int
+    false: dict[str, int]
+    critical: int = 0
+    costs: int = 0
+
+
+def played(seed: int, profile: str = "healthy") -> Quiet:
+    """Simulate one group, healthy if not said otherwise, and count what lag says of it."""
+    made = simulate(draw_plan(Random(seed), profile), seed)  # noqa: S311 - a simulation
+    replay = Replay(DetectionSettings(), "simulated")
+    measured = 0
+
+    def count(_now: int, batch: object, _found: object) -> None:
+        nonlocal measured
+        measured += sum(one.records is not None for one in (getattr(batch, "lags", None) or {}).values())
+
+    replay.watch = count
+    found = list(replay.run(_ticks(made), Samples(samples(made)), Samples(_ends(made))))
+    false = [one for one in found if one.kind in OF_LAG and one.phase in {None, "opened"}]
+    return Quiet(
+        seed,
+        len(made.plan.groups) * made.plan.length / HOUR_MS,
+        measured,
+        dict(Counter(one.kind.value for one in false)),
+        sum(one.severity is Severity.CRITICAL for one in found if one.kind in OF_LAG),
+        sum(one.kind is Kind.REBALANCE_COST for one in found),
+    )
+
+
+def _ticks(made: Simulation) -> Iterator[Tick]:
+    """Yield the rows second by second, each when it has been written."""
+    rows, place = made.rows, 0
+    now, end = made.plan.epoch + TICK_MS, made.plan.epoch + int(made.plan.length)
+    while now <= end:
+        first = place
+        while place < len(rows) and rows[place].record_ts < now:
+            place += 1
+        yield Tick(now, {made.plan.shard: rows[first:place]} if place > first else {})
+        now += TICK_MS
+
+
+def _ends(made: Simulation) -> Iterator[EndsSample]:
+    at = made.plan.epoch + EVERY_MS
+    while at < made.plan.epoch + made.plan.length:
+        latest: dict[str, list[int]] = {}
+        for plan in made.plan.groups:
+            for (topic, _), end in sorted(ends(made, plan.name, at).items()):
+                latest.setdefault(topic, []).append(end)
+        highs = {topic: tuple(found) for topic, found in latest.items()}
+        yield EndsSample(at - 20, at, highs, {topic: (0,) * len(found) for topic, found in highs.items()})
+        at += EVERY_MS
+
+
+def report(kept: list[Quiet]) -> str:
+    """Return one paragraph: the hours, and the false findings by kind and per 1,000 group-days."""
+    hours = sum(one.hours for one in kept)
+    false = sum((Counter(one.false) for one in kept), Counter[str]())
+    days = hours / DAY_H
+    rates = [f"{kind} {count} ({1_000 * count / days:.1f})" for kind, count in sorted(false.items())]
+    said = "; ".join(rates) or "none"
+    return (
+        f"{len(kept)} groups, {hours:,.0f} group-hours, {sum(one.measured for one in kept):,} measured lags, "
+        f"{sum(one.costs for one in kept)} costs of rebalances. "
+        f"False findings of lag (per 1,000 group-days): {said}; "
+        f"critical: {sum(one.critical for one in kept)}"
+    )
+
+
+@click.command()
+@click.option("--file", type=click.Path(path_type=Path), default=Path("build/quiet_hours.jsonl"))
+@click.option("--hours", default=1_000.0, show_default=True, help="Group-hours in all, those kept included.")
+@click.option("--minutes", default=60.0, show_default=True, help="Start nothing new after so long.")
+def main(file: Path, hours: float, minutes: float) -> None:
+    """Count the false alarms of lag on simulated healthy groups, and go on where the last run stopped."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    lines = file.read_bytes().splitlines() if file.exists() else []
+    kept = [msgspec.json.decode(line, type=Quiet) for line in lines]
+    seed = max((one.seed + 1 for one in kept), default=FIRST_SEED)
+    until, done = time.monotonic() + 60 * minutes, sum(one.hours for one in kept)
+    with file.open("ab") as out:
+        while done < hours and time.monotonic() < until:
+            one = played(seed)
+            out.write(msgspec.json.encode(one) + b"\n")
+            out.flush()
+            kept.append(one)
+            done, seed = done + one.hours, seed + 1
+    click.echo(report(kept))
+
+
+if __name__ == "__main__":
+    main()
