@@ -80,7 +80,7 @@ def test_only_a_gap_of_one_that_commits_when_idle_and_of_which_all_was_read_is_s
     (sure,) = _gap_of(7_000, idle=True)
     assert sure["advice"].startswith("raise it to at least 14.0 s")
     for unsure in (_gap_of(7_000, idle=True, hole=3), _gap_of(7_000, idle=False)):
-        assert unsure[0]["advice"].startswith("look at its lag of then")
+        assert unsure[0]["advice"].startswith("check its lag at that time")
 
 
 def test_a_gap_across_a_rebalance_is_no_gap() -> None:
