@@ -15,6 +15,10 @@ class StoreError(OSError):
     """A remote file system is away or refuses, after some tries."""
 
 
+class TakenError(Exception):
+    """Another has written the file meanwhile."""
+
+
 class FolderError(ConfigError):
     """The folder cannot be made, reached or written."""
 

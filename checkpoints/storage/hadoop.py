@@ -88,8 +88,15 @@ class HadoopFiles:
         parameters = self._jvm._gateway_client.gateway_parameters  # noqa: SLF001 - there is no public way
         return parameters.port, parameters.auth_token
 
-    def get_file_info(self, asked: list[str] | pafs.FileSelector) -> list[pafs.FileInfo]:
-        """Return what is known of each path, or of all below a folder."""
+    @property
+    def java(self) -> tuple[Jvm, Any]:
+        """The JVM, and in it the file system, for what Hadoop's interface has no method for."""
+        return self._jvm, self._files
+
+    def get_file_info(self, asked: str | list[str] | pafs.FileSelector) -> Any:  # noqa: ANN401 - as pyarrow has it
+        """Return what is known of a path, of each of several, or of all below a folder."""
+        if isinstance(asked, str):
+            return self._info(asked)
         if isinstance(asked, pafs.FileSelector):
             return list(self._below(asked.base_dir, deep=asked.recursive))
         return [self._info(path) for path in asked]

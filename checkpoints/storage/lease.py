@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
-from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, first_line
-from rebalance_monitor.checkpoints.storage.owner_file import TakenError, owner_file
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, TakenError, first_line
+from rebalance_monitor.checkpoints.storage.owner_file import owner_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,12 +2,13 @@
 
 S3, GCS and Azure take a put under a condition: that nothing is there yet, or still the version that was read.
 Of two that write at once the store refuses one. pyarrow offers no such put; obstore (the extra `objects`)
-does. Where it is missing, or gets no access where pyarrow does, and on HDFS and mounts, which know no
-conditions, a claim is written, and read back after a pause.
+does, and so does the client of Hadoop's S3A. Where obstore is missing, or gets no access where pyarrow does,
+where a server ignores the condition, and on all else, a claim is written, and read back after a pause.
 """
 
 from __future__ import annotations
 
+import secrets
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +16,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import structlog
 
-from rebalance_monitor.checkpoints.errors import StoreError, first_line
+from rebalance_monitor.checkpoints.errors import StoreError, TakenError, first_line
+from rebalance_monitor.checkpoints.storage.hadoop import HadoopFiles
+from rebalance_monitor.checkpoints.storage.s3a_object import of_s3a
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
@@ -27,10 +30,6 @@ Version = Any
 REQUEST_S = 10
 STORES = {"s3": "S3Store", "gcs": "GCSStore", "abfs": "AzureStore"}
 """pyarrow's name of a file system -> obstore's of its store."""
-
-
-class TakenError(Exception):
-    """Another has written the file meanwhile."""
 
 
 class OwnerFile(Protocol):
@@ -106,19 +105,43 @@ class Conditional:
 
 def owner_file(place: RemotePlace) -> OwnerFile:
     """Return the file at `place`, with conditions where its store takes them from this process."""
-    kind = place.remote.filesystem.type_name
-    if kind not in STORES:
-        return ReadBack(place)
+    trial = place.parent / f".{secrets.token_hex(8)}.trial"
+    try:
+        found, tried = _conditional(place), _conditional(trial)
+        if found is None or tried is None:
+            return ReadBack(place)
+        if _keeps_conditions(tried, trial):
+            return found
+        why = "this store ignores the condition of a put"
+    except OSError as error:
+        why = str(error)
+    log.warning("the storage's owner is known by reading back", why=why)
+    return ReadBack(place)
+
+
+def _conditional(place: RemotePlace) -> OwnerFile | None:
+    """Return the file as its store puts it under conditions, None where it does not."""
+    files = place.remote.filesystem
+    if isinstance(files, HadoopFiles):
+        return of_s3a(files, place.key)
+    if files.type_name not in STORES:
+        return None
     if find_spec("obstore") is None:
         log.warning("the storage's owner is known by reading back: install rebalance-monitor[objects]")
-        return ReadBack(place)
-    found = Conditional(_store(place, kind), place.key.partition("/")[2])
+        return None
+    return Conditional(_store(place, files.type_name), place.key.partition("/")[2])
+
+
+def _keeps_conditions(tried: OwnerFile, trial: RemotePlace) -> bool:
+    """Whether the store refuses to put what is there already: some servers of S3's protocol do not."""
+    tried.write(b"", None)
     try:
-        found.read()
-    except OSError as error:
-        log.warning("the storage's owner is known by reading back", why=str(error))
-        return ReadBack(place)
-    return found
+        tried.write(b"", None)
+    except TakenError:
+        return True
+    finally:
+        trial.remote.filesystem.delete_file(trial.key)
+    return False
 
 
 def _store(place: RemotePlace, kind: str) -> Any:  # noqa: ANN401 - obstore's own union of stores

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rebalance_monitor.cluster.clients.java_stores import with_pem
 from rebalance_monitor.cluster.logins.held import has_librdkafka, login_arguments
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka.logins import (
@@ -107,7 +108,7 @@ def reader_settings(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def portable(properties: Mapping[str, str]) -> dict[str, str]:
-    """Give the properties under the names of `SPELLINGS`: JAAS lines and PEM stores are taken apart.
+    """Give the properties under the names of `SPELLINGS`: JAAS lines and stores are taken apart.
 
     Raises ConfigError for values that a client would read otherwise, for properties that contradict each
     other, and for a security setting that has no counterpart.
@@ -120,7 +121,10 @@ def portable(properties: Mapping[str, str]) -> dict[str, str]:
             problems.append(f"the property `kafka: {name}` {error}")
     if problems:
         raise ConfigError.of(problems)
-    found = translated(known)
+    try:
+        found = translated(with_pem(known))
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
     problems = [
         f"the property `kafka: {name}` has no counterpart in the Python clients that the monitor uses beside "
         "Spark"

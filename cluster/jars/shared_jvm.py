@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.cluster.jars.gateway import java_gateway
+from rebalance_monitor.cluster.jars.gateway import chain_of, java_gateway, words_of
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
+from rebalance_monitor.cluster.login_causes import hadoop_login_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -77,6 +78,12 @@ class SharedJvm:
             return driver
         if not _by_hadoop_alone(scheme):
             return None
+        return self.any()
+
+    def any(self) -> Any:  # noqa: ANN401 - of a JVM
+        """Return a JVM, whatever it has beside Spark's jars. Raises DependencyError: no Java, no pyspark."""
+        if driver := self._drivers() or self._sessions():
+            return driver
         with self._lock:
             if self._running() is None:
                 self._jvm = self._started(())
@@ -108,11 +115,13 @@ class SharedJvm:
         """Start one with Hadoop's configuration, as spark-submit has it."""
         configured = [Path(os.environ[name]) for name in CONFIGURED if os.environ.get(name)]
         # Hadoop's own files, before the empty ones of its jars.
-        jvm = self._stack.enter_context(java_gateway([*configured, *jars], self.options))
-        for name, value in self._spark().items():
-            if name.startswith("spark.hadoop."):
-                jvm.java.lang.System.setProperty(name, value)
-        _log_in(jvm, self._spark())
+        with ExitStack() as started:
+            jvm = started.enter_context(java_gateway([*configured, *jars], self.options))
+            for name, value in self._spark().items():
+                if name.startswith("spark.hadoop."):
+                    jvm.java.lang.System.setProperty(name, value)
+            _log_in(jvm, self._spark())
+            self._stack.push(started.pop_all())
         return jvm
 
     def _spark(self) -> Mapping[str, str]:
@@ -149,12 +158,22 @@ def class_named(jvm: Any, name: str) -> Any:  # noqa: ANN401 - as above
 
 
 def _log_in(jvm: Any, properties: Mapping[str, str]) -> None:  # noqa: ANN401 - as above
-    """Log Hadoop's client in by the keytab of Spark's settings, if there is one; it renews its ticket."""
+    """Log Hadoop's client in by the keytab of Spark's settings, if there is one; it renews its ticket.
+
+    Raises DependencyError with the cause.
+    """
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
+
     keytab, principal = properties.get("spark.kerberos.keytab"), properties.get("spark.kerberos.principal")
     if keytab and principal:
         user = jvm.org.apache.hadoop.security.UserGroupInformation
         user.setConfiguration(jvm.org.apache.spark.deploy.SparkHadoopUtil.get().conf())
-        user.loginUserFromKeytab(principal, keytab)
+        try:
+            user.loginUserFromKeytab(principal, keytab)
+        except Py4JJavaError as error:
+            raised = error.java_exception
+            words, more = words_of(raised, {}), " ".join(chain_of(raised))
+            raise hadoop_login_error(words, more, keytab, principal) from None
 
 
 SHARED_JVM = SharedJvm()

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.cluster.login_causes import login_error
 from rebalance_monitor.cluster.logins.attempts import Attempts
-from rebalance_monitor.cluster.logins.causes import login_error
 from rebalance_monitor.config.kafka.logins import login_of, service_of
 
 if TYPE_CHECKING:

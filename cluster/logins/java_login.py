@@ -15,18 +15,19 @@ from __future__ import annotations
 import math
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
+from rebalance_monitor.cluster.login_causes import login_error
 from rebalance_monitor.cluster.logins.attempts import Attempts
-from rebalance_monitor.cluster.logins.causes import login_error
-from rebalance_monitor.config.kafka.logins import CLIENT_HANDLER, MECHANISM
+from rebalance_monitor.config.kafka.logins import CLIENT_HANDLER, JAAS, MECHANISM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 SECURITY = "org.apache.kafka.common.security"
 # What Java's client takes for a mechanism where the properties name no class (SaslChannelBuilder).
@@ -55,7 +56,7 @@ class JavaLogin:
         self.mechanism = properties[MECHANISM]
         self._lock = threading.Lock()
         self._made: _Made | None = None
-        self._again_at = -math.inf
+        self._again_at, self._logins = -math.inf, 0
         self.attempts = Attempts(self.mechanism)
         self._failure: DependencyError | None = None
 
@@ -71,13 +72,28 @@ class JavaLogin:
     def exchange(self, host: str) -> Exchange:
         """Begin a SASL exchange with a broker. Raises DependencyError with the cause."""
         made = self._current()
-        return Exchange(self, made, self._call(lambda: made.client(host)), host)
+        return Exchange(self, made, self._call_with(made, lambda: made.client(host)), host)
 
     def answer_challenge(self, made: _Made, client: Any, challenge: bytes) -> bytes:  # noqa: ANN401 - of a JVM
         """Give the answer to a challenge. Raises DependencyError with the cause."""
-        found = self._call(lambda: made.step(client, challenge))
+        found = self._call_with(made, lambda: made.step(client, challenge))
         self._failure = None
         return bytes(found or b"")
+
+    def _call_with(self, made: _Made, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - of a JVM
+        """Call with a login; where that fails the next exchange logs in anew.
+
+        Kafka's thread that renews tickets ends with the first failure: a keytab that is exported anew later
+        would not help.
+        """
+        try:
+            return self._call(act)
+        except DependencyError:
+            with self._lock:
+                if self._made is made:
+                    self._made = None
+                    made.release()
+            raise
 
     def _current(self) -> _Made:
         with self._lock:
@@ -86,8 +102,14 @@ class JavaLogin:
                 if self._failure and time.monotonic() < self._again_at:
                     raise self._failure.with_traceback(None)
                 self._again_at = time.monotonic() + AGAIN_S
-                self._made = self._call(lambda: _made(jvm, self._properties))
+                self._made = self._call(lambda: _made(jvm, self._own_line()))
             return self._made
+
+    def _own_line(self) -> dict[str, str]:
+        """Return the properties with a login line that no login has had: Kafka shares those of one line."""
+        self._logins += 1
+        line = {JAAS: self._properties[JAAS] + " " * self._logins} if JAAS in self._properties else {}
+        return self._properties | line
 
     def _call(self, act: Any) -> Any:  # noqa: ANN401 - as above
         from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
@@ -163,7 +185,10 @@ class _Made:
         """Make a javax.security.sasl.SaslClient for a broker."""
         name = None
         if self.mechanism == "GSSAPI":
-            name = self.manager.subject().getPrincipals().iterator().next().getName()
+            name = next((one.getName() for one in self.manager.subject().getPrincipals()), None)
+            if name is None:
+                # Java's thread has logged out, and could not log in again.
+                raise AccessDeniedError("There is no Kerberos ticket that holds now.", "See the keytab.")
         mechanisms = self._array("java.lang.String", [self.mechanism])
         service = self.manager.serviceName()
         return self._call("createSaslClient", mechanisms, name, service, host, self.values, self.handler)
@@ -179,6 +204,14 @@ class _Made:
     def is_complete(self, client: Any) -> bool:  # noqa: ANN401 - as above
         """Whether the exchange is over."""
         return bool(self._call("isComplete", client))
+
+    def release(self) -> None:
+        """Give the login up; whoever uses it meanwhile may go on."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+        # The JVM may have ended.
+        with suppress(Py4JError, OSError):
+            self.manager.release()
 
     def _call(self, name: str, *arguments: Any) -> Any:  # noqa: ANN401 - as above
         """Call a method of SASL's as the login's subject.

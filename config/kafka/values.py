@@ -164,12 +164,20 @@ def _pem(properties: Mapping[str, str], store: str, replaced: str) -> str | None
     location = properties.get(f"ssl.{store}.location")
     if location is None or replaced in properties:
         return None
-    kind = properties.get(f"ssl.{store}.type", "").strip()
-    if kind.upper() == "PEM" or (not kind and location.lower().endswith(PEM_SUFFIXES)):
+    if is_pem(properties, store):
         return location
+    kind = properties.get(f"ssl.{store}.type", "").strip()
     raise ValueError(
-        f"the property `kafka: ssl.{store}.location` names a {kind or 'JKS'} store, which the Python clients "
-        f"cannot read: use a PEM file (`ssl.{store}.type: PEM`), or add `{replaced}` with one"
+        f"the property `kafka: ssl.{store}.location` names a {kind or 'JKS'} store, which librdkafka cannot "
+        f"read: use a PEM file (`ssl.{store}.type: PEM`), or add `{replaced}` with one"
+    )
+
+
+def is_pem(properties: Mapping[str, str], store: str) -> bool:
+    """Whether a store of Java's client (`truststore`, `keystore`) is a PEM file, by its type or its name."""
+    kind = properties.get(f"ssl.{store}.type", "").strip()
+    return kind.upper() == "PEM" or (
+        not kind and properties[f"ssl.{store}.location"].lower().endswith(PEM_SUFFIXES)
     )
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,6 +91,38 @@ def s3_server() -> Iterator[str]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def without_conditions(uri: str) -> Iterator[str]:
+    """Serve the bucket of `s3_server` by a proxy that drops the conditions of puts; give its URI."""
+    address = uri.partition("endpoint_override=")[2].partition("&")[0]
+
+    class Proxy(BaseHTTPRequestHandler):
+        def _pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            given = {name: text for name, text in self.headers.items() if not name.lower().startswith("if-")}
+            upstream = HTTPConnection(address)
+            upstream.request(self.command, self.path, body, given)
+            answer = upstream.getresponse()
+            content = answer.read()
+            self.send_response(answer.status)
+            for name, text in answer.getheaders():
+                if name.lower() not in {"transfer-encoding", "connection"}:
+                    self.send_header(name, text)
+            self.end_headers()
+            self.wfile.write(content)
+            upstream.close()
+
+        do_GET = do_PUT = do_HEAD = do_DELETE = do_POST = _pass_on  # noqa: N815 - the library's names
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield uri.replace(address, f"127.0.0.1:{server.server_port}")
+        server.shutdown()
 
 
 def below(uri: str, name: str) -> str:

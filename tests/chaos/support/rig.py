@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
@@ -23,6 +24,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rebalance_monitor.checkpoints.storage.lines import read_whole
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.dashboard.tables.files import files
 from rebalance_monitor.engine.storage import Storage
@@ -91,9 +93,8 @@ class Rig:
 
     def told(self) -> list[Finding]:
         """Every finding in the job's file; a line that is being written is left out."""
-        path = Storage(self.job.storage).jsonl
-        lines = path.read_text("utf-8").splitlines(keepends=True) if path.exists() else []
-        return [from_json(line) for line in lines if line.endswith("\n")]
+        lines = read_whole(Storage(self.job.storage).jsonl).decode().split("\n")
+        return [from_json(line) for line in lines[:-1]]
 
     def health(self) -> list[str]:
         """What the job said about itself: `cause phase`."""
@@ -157,7 +158,8 @@ class Rig:
 
     def _table_is_file(self) -> bool:
         paths = files(Storage(self.job.storage).findings)
-        rows = [i for path in paths for i in pq.ParquetFile(path).read(["id"])["id"].to_pylist()]
+        tables = [pq.ParquetFile(BytesIO(path.read_bytes())).read(["id"]) for path in paths]
+        rows = [i for table in tables for i in table["id"].to_pylist()]
         return sorted(rows) == sorted(finding.id for finding in self.told())
 
 

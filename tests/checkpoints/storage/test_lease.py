@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,11 +18,16 @@ from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
 from rebalance_monitor.checkpoints.storage import lease
 from rebalance_monitor.checkpoints.storage.files import locked, replace_file
 from rebalance_monitor.checkpoints.storage.lease import NAME, PATIENCE, Lease
-from tests.checkpoints.stores import faulty_place, s3_place
+from rebalance_monitor.checkpoints.storage.owner_file import owner_file
+from tests.checkpoints.stores import faulty_place, hadoop_place, s3_place, without_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
+
+    Bucket = Callable[[str], RemotePlace]
 
 TERM = 30.0
 
@@ -242,9 +248,18 @@ def test_losing_a_part_stops_nobody_who_owns_the_whole(
     assert (tmp_path / "tables" / NAME).exists()
 
 
-def test_of_many_newcomers_at_a_bucket_the_store_lets_one_in(s3: str) -> None:
+@pytest.fixture(params=["s3", pytest.param("s3a", marks=pytest.mark.slow)])
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    """What gives a folder of a bucket: by pyarrow and obstore, or by Hadoop."""
+    if request.param == "s3":
+        return partial(s3_place, request.getfixturevalue("s3"))
+    store = request.getfixturevalue("s3a_store")
+    return lambda name: hadoop_place(store.jvm, f"{store.uri}/{name}-by-hadoop")
+
+
+def test_of_many_newcomers_at_a_bucket_the_store_lets_one_in(bucket: Bucket) -> None:
     """They all have read that nobody is there before any of them writes, and none waits or reads back."""
-    places = [s3_place(s3, "crowded") for _ in range(8)]
+    places = [bucket("crowded") for _ in range(8)]
     leases = [Lease(place, TERM, wait=no_wait) for place in places]
     together = threading.Barrier(len(leases))
     got: list[Lease] = []
@@ -267,8 +282,10 @@ def test_of_many_newcomers_at_a_bucket_the_store_lets_one_in(s3: str) -> None:
         assert bool(one._lost) == (one not in got)
 
 
-def test_a_renewal_that_arrives_after_another_has_taken_the_bucket_changes_nothing(s3: str) -> None:
-    first, second = (Lease(s3_place(s3, "late"), TERM, wait=no_wait) for _ in range(2))
+def test_a_renewal_that_arrives_after_another_has_taken_the_bucket_changes_nothing(
+    bucket: Callable[[str], RemotePlace],
+) -> None:
+    first, second = (Lease(bucket("late"), TERM, wait=no_wait) for _ in range(2))
     first._take()
     first._owner()
     # The first one hangs between its look and its put; the second one finds its file given up.
@@ -278,8 +295,8 @@ def test_a_renewal_that_arrives_after_another_has_taken_the_bucket_changes_nothi
     assert json.loads((second._folder / NAME).read_bytes())["token"] == second._token
 
 
-def test_a_put_whose_answer_is_lost_is_known_as_ones_own(s3: str) -> None:
-    owner = Lease(s3_place(s3, "answer-lost"), TERM, wait=no_wait)
+def test_a_put_whose_answer_is_lost_is_known_as_ones_own(bucket: Bucket) -> None:
+    owner = Lease(bucket("answer-lost"), TERM, wait=no_wait)
     owner._take()
     before = owner._version
     owner._write()
@@ -291,3 +308,11 @@ def test_a_put_whose_answer_is_lost_is_known_as_ones_own(s3: str) -> None:
 
 def no_wait(_seconds: float) -> None:
     raise AssertionError("a store that takes conditions needs no pause")
+
+
+def test_a_server_that_ignores_conditions_is_read_back(s3: str) -> None:
+    with without_conditions(s3) as uri:
+        assert owner_file(s3_place(uri, "careless") / NAME).settles
+        assert s3_place(s3, "careless").iterdir() == []
+    assert not owner_file(s3_place(s3, "careful") / NAME).settles
+    assert s3_place(s3, "careful").iterdir() == []

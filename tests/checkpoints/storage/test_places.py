@@ -27,6 +27,7 @@ from rebalance_monitor.checkpoints.storage.files import (
 )
 from rebalance_monitor.checkpoints.storage.lines import lines_at, read_lines
 from rebalance_monitor.checkpoints.storage.places import is_remote, place_at
+from rebalance_monitor.cluster.jars.gateway import java_gateway
 from rebalance_monitor.engine.storage import storage_at
 from tests.checkpoints.stores import faulty_place, hadoop_place, s3_place, sub_tree_place
 
@@ -47,6 +48,9 @@ KINDS = (
     pytest.param("jvm_file", marks=pytest.mark.spark),
     pytest.param("hdfs", marks=pytest.mark.slow),
     pytest.param("viewfs", marks=pytest.mark.slow),
+    pytest.param("s3a", marks=pytest.mark.slow),
+    pytest.param("gs", marks=pytest.mark.chaos),
+    pytest.param("abfs", marks=pytest.mark.chaos),
 )
 TREE = (
     "manifest.json",
@@ -105,6 +109,29 @@ def test_a_replaced_file_holds_the_new_bytes(place: Place) -> None:
     assert not file.is_dir()
     assert file.stat().st_mtime == pytest.approx(file.stat().st_mtime_ns / 1e9)
     sync_folder(file.parent)
+
+
+def test_a_large_file_comes_back_whole(place: Place) -> None:
+    content = bytes(range(256)) * 81_920
+    assert made(place, "folder/large", content).read_bytes() == content
+
+
+@pytest.mark.spark
+def test_a_jvm_without_memory_gives_a_file_whole_or_says_so(tmp_path: Path) -> None:
+    content = bytes(range(256)) * 81_920
+    (tmp_path / "large").write_bytes(content)
+    said: list[str] = []
+    with java_gateway((), ["-Xmx48m"]) as jvm:
+        file = hadoop_place(jvm, tmp_path.as_uri()) / "large"
+        file.remote.pause = lambda _seconds: None
+        for _ in range(2):
+            try:
+                assert file.read_bytes() == content
+            except OSError as error:
+                said.append(str(error))
+        assert all("emory" in words for words in said), said
+        replace_file(file, b"small")
+        assert file.read_bytes() == b"small"
 
 
 def test_what_is_not_there_is_told_as_a_path_tells_it(place: Place) -> None:

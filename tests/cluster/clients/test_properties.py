@@ -99,7 +99,7 @@ def test_tuning_of_sparks_consumer_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("ssl.truststore.location", "/etc/trust.jks", "JKS store"),
+        ("ssl.truststore.location", "/nowhere/trust.jks", "which cannot be read"),
         ("sasl.jass.config", "x.Y required;", "no counterpart"),
         ("ssl.engine.factory.class", "x.Y", "no counterpart"),
         ("request.timeout.ms", "soon", "whole number"),

@@ -25,6 +25,7 @@ from confluent_kafka.admin import (
 
 from rebalance_monitor.cli.checks.broker_checks import REMOTE, group_values
 from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.properties import reader_settings
 from rebalance_monitor.cluster.errors import DependencyError
@@ -47,6 +48,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
 WRITE = Grant(AclOperation.WRITE, ResourceType.TOPIC, TOPIC)
+WAYS = ("scram", "mutual_tls", "jks")
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 
 
@@ -87,8 +89,12 @@ def verb(folder: Path, kafka: dict[str, str], *words: str) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
 
-@pytest.mark.parametrize("way", ["scram", "mutual_tls"])
+@pytest.mark.parametrize("way", WAYS)
 def test_the_least_permissions_are_enough_for_every_check(broker: SecuredBroker, way: str) -> None:
+    require_checks(broker, way)
+
+
+def require_checks(broker: SecuredBroker, way: str) -> None:
     broker.allow(*LEAST)
     found = remarks(getattr(broker, way)())
     assert {name: verdict for name, (verdict, _) in found.items() if verdict != "ok"} == {}, found
@@ -131,8 +137,12 @@ def test_the_probe_sees_groups_that_it_may_not_describe(broker: SecuredBroker) -
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("way", ["scram", "mutual_tls"])
+@pytest.mark.parametrize("way", WAYS)
 def test_the_job_reads_with_the_least_permissions(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
+    require_job(broker, tmp_path, way)
+
+
+def require_job(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
     broker.allow(*LEAST)
     done = verb(tmp_path, getattr(broker, way)(), "run", "--available-now")
     assert done.returncode == 0, done.stderr
@@ -140,6 +150,21 @@ def test_the_job_reads_with_the_least_permissions(broker: SecuredBroker, tmp_pat
     assert {(f.group, f.kind.value) for f in map(from_json, lines)} >= {("orders", "rebalance")}
     assert PASSWORD not in done.stderr + done.stdout
     assert said_to_be_assumed(done) == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_watch_and_capture_read_by_each_login(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
+    require_watch_and_capture(broker, tmp_path, way)
+
+
+def require_watch_and_capture(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
+    broker.allow(*LEAST)
+    kafka = getattr(broker, way)()
+    seen = verb(tmp_path / "watch", kafka, "watch", "--for", "20s", "-o", "jsonl")
+    assert "4 partitions, " in seen.stderr, seen.stderr
+    copied = verb(tmp_path, kafka, "capture", str(tmp_path / "copy"), "--until-end", "--probe")
+    assert copied.returncode == 0, copied.stderr
+    assert read_capture(tmp_path / "copy").rows > 0
 
 
 @pytest.mark.spark

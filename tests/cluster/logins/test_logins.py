@@ -277,6 +277,27 @@ def test_a_token_endpoint_that_is_away_is_named_once_no_token_holds_and_missed_n
         assert wait_until(lambda: failures(probe) == [""], 60)
 
 
+@pytest.mark.parametrize("by", ["kerberos", *(["gssapi"] if find_spec("gssapi") else [])])
+def test_a_keytab_that_goes_bad_while_it_runs_is_named_and_one_exported_anew_is_taken_up(
+    request: pytest.FixtureRequest, by: str
+) -> None:
+    site = request.getfixturevalue(by)
+    kdc = site.prover
+    assert isinstance(kdc, Kdc)
+    # Of the same user, so that the broker lets it ask.
+    principal, keytab = f"monitor/{by}@LAB.TEST", f"spoilt-{by}.keytab"
+    kdc.add(principal, keytab)
+    often = {"sasl.kerberos.min.time.before.relogin": "1000"}
+    line = site.config["kafka"][JAAS].replace("monitor.keytab", keytab).replace(PRINCIPAL, principal)
+    with ProbeThread(site.properties({JAAS: line, **often}), 0.5) as probe:
+        assert wait_until(lambda: failures(probe) == [""], 60)
+        kdc.new_key(principal)
+        named = f"The key in the keytab is not the key of {principal}: it has been changed since."
+        assert wait_until(lambda: any(named in why for why in failures(probe)), 90)
+        kdc.export(principal, keytab)
+        assert wait_until(lambda: failures(probe) == [""], 60)
+
+
 def failures(probe: ProbeThread) -> list[str]:
     """What the newest look says of its failures."""
     looks = probe.drain()

@@ -86,10 +86,14 @@ class Kdc:
 
     def add(self, principal: str, keytab: str) -> Path:
         """Make a principal and its keytab."""
-        path = self.folder / keytab
         self._run(
             "kadmin.local", "-q", f"addprinc +requires_preauth -randkey -maxlife {self._life} {principal}"
         )
+        return self.export(principal, keytab)
+
+    def export(self, principal: str, keytab: str) -> Path:
+        """Change a principal's key, and write the new one to a keytab."""
+        path = self.folder / keytab
         self._run("kadmin.local", "-q", f"ktadd -k {path} {principal}")
         return path
 

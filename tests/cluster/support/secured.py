@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -22,8 +23,10 @@ from confluent_kafka.admin import (
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 from cryptography.x509.oid import NameOID
 
+from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
 
@@ -32,8 +35,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 USER = "monitor"
+STORE_PASSWORD = "of the stores"  # noqa: S105 - of files that live for one test
 PASSWORD = 'sp"ace; and=more'  # noqa: S105 - of a broker that lives for one test
 PROTOCOLS = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL,SSL:SSL"
+QUOTED = PASSWORD.replace('"', '\\"')
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 
 
@@ -98,6 +104,27 @@ class Certificates:
         path.chmod(0o600)
         return path
 
+    def java_stores(self, name: str, kind: str) -> dict[str, str]:
+        """The same as stores of this type, made by Java's keytool; the properties that name them."""
+        pem = self.issue(name).read_bytes()
+        key, (own, *chain) = load_pem_private_key(pem, None), x509.load_pem_x509_certificates(pem)
+        words = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+        made = self._folder / f"{name}.made.p12"
+        made.write_bytes(pkcs12.serialize_key_and_certificates(name.encode(), key, own, chain, words))
+        keys, trust = self._folder / f"{name}.{kind}", self._folder / f"authority.{kind}"
+        for path in (keys, trust):
+            path.unlink(missing_ok=True)
+        into = ["-keystore", trust, "-storetype", kind, "-storepass", STORE_PASSWORD]
+        _keytool("-importcert", "-noprompt", "-alias", "authority", "-file", self.authority, *into)
+        source = ["-srckeystore", made, "-srcstoretype", "PKCS12", "-srcstorepass", STORE_PASSWORD]
+        target = ["-destkeystore", keys, "-deststoretype", kind, "-deststorepass", STORE_PASSWORD]
+        _keytool("-importkeystore", "-noprompt", *source, *target)
+        return {
+            f"ssl.{store}.{part}": value
+            for store, path in (("truststore", trust), ("keystore", keys))
+            for part, value in (("location", str(path)), ("type", kind), ("password", STORE_PASSWORD))
+        }
+
 
 class SecuredBroker(LabBroker):
     """Plain for the lab itself (a super user), SASL_SSL and SSL for the monitor."""
@@ -114,8 +141,13 @@ class SecuredBroker(LabBroker):
             "advertised.listeners": client_listeners,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listener.security.protocol.map": PROTOCOLS,
-            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{JAAS};",
+            "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{JAAS};",
+            # A file of Java's properties, which have backslashes of their own.
+            "listener.name.sasl_ssl.plain.sasl.jaas.config": (
+                f'{PLAIN} user_{USER}="{QUOTED}";'.replace("\\", "\\\\")
+            ),
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.certificates.issue("broker")),
             "ssl.truststore.type": "PEM",
@@ -131,11 +163,12 @@ class SecuredBroker(LabBroker):
         return AdminClient({"bootstrap.servers": self.bootstrap})
 
     def add_user(self) -> None:
-        info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-        change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
         admin = self.admin()
-        for future in admin.alter_user_scram_credentials([change]).values():
-            future.result()
+        for mechanism in (ScramMechanism.SCRAM_SHA_512, ScramMechanism.SCRAM_SHA_256):
+            info = ScramCredentialInfo(mechanism, 4096)
+            change = UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
+            for future in admin.alter_user_scram_credentials([change]).values():
+                future.result()
 
     def allow(self, *names: str, more: Sequence[Grant] = ()) -> None:
         """Make these grants of LEAST, and `more`, the only ones."""
@@ -149,12 +182,20 @@ class SecuredBroker(LabBroker):
         self._granted = wanted
 
     def scram(self) -> dict[str, str]:
-        quoted = PASSWORD.replace('"', '\\"')
+        return self._by_password("SCRAM-SHA-512", JAAS)
+
+    def scram256(self) -> dict[str, str]:
+        return self._by_password("SCRAM-SHA-256", JAAS)
+
+    def plain(self) -> dict[str, str]:
+        return self._by_password("PLAIN", PLAIN)
+
+    def _by_password(self, mechanism: str, module: str) -> dict[str, str]:
         return {
             "bootstrap_servers": self.sasl,
             "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-512",
-            "sasl.jaas.config": f'{JAAS} username="{USER}" password="{quoted}";',
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": f'{module} username="{USER}" password="{QUOTED}";',
             "ssl.truststore.type": "PEM",
             "ssl.truststore.location": str(self.certificates.authority),
         }
@@ -168,6 +209,23 @@ class SecuredBroker(LabBroker):
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(self.certificates.issue(USER)),
         }
+
+    def jks(self) -> dict[str, str]:
+        return self._by_stores("JKS")
+
+    def pkcs12(self) -> dict[str, str]:
+        return self._by_stores("PKCS12")
+
+    def _by_stores(self, kind: str) -> dict[str, str]:
+        stores = self.certificates.java_stores(USER, kind)
+        return {"bootstrap_servers": self.ssl, "security.protocol": "SSL", **stores}
+
+
+def _keytool(*words: str | Path) -> None:
+    command = [find_java().home / "bin" / "keytool", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
 
 
 def _key() -> rsa.RSAPrivateKey:

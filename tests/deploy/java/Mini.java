@@ -1,9 +1,14 @@
+import java.io.BufferedReader;
 import java.io.FileOutputStream;
+import java.io.InputStreamReader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.security.UserGroupInformation;
 import org.apache.hadoop.yarn.conf.YarnConfiguration;
 import org.apache.hadoop.yarn.server.MiniYARNCluster;
 
@@ -19,10 +24,18 @@ public final class Mini {
       String[] pair = args[n].split("=", 2);
       conf.set(pair[0], pair[1]);
     }
+    if (conf.get("hadoop.security.authentication").equals("kerberos")) {
+      // All servers are one process, which has one login.
+      UserGroupInformation.setConfiguration(conf);
+      UserGroupInformation.loginUserFromKeytab(
+          conf.get("dfs.namenode.kerberos.principal"), conf.get("dfs.namenode.keytab.file"));
+    }
     MiniDFSCluster hdfs = new MiniDFSCluster.Builder(conf).numDataNodes(1).build();
     hdfs.waitActive();
+    for (String user : conf.getTrimmedStrings("mini.homes")) home(hdfs.getFileSystem(), user);
     int nodes = Integer.parseInt(args[2]);
-    Configuration told = new Configuration(nodes > 0 ? yarn(conf, nodes).getConfig() : conf);
+    MiniYARNCluster yarn = nodes > 0 ? yarn(conf, nodes) : null;
+    Configuration told = new Configuration(yarn == null ? conf : yarn.getConfig());
     // A class of the tests' own, which no client has.
     told.set("net.topology.node.switch.mapping.impl", "org.apache.hadoop.net.ScriptBasedMapping");
     Path draft = Path.of(args[1] + ".draft");
@@ -30,9 +43,19 @@ public final class Mini {
       told.writeXml(out);
     }
     Files.move(draft, Path.of(args[1]), StandardCopyOption.ATOMIC_MOVE);
-    // Ends with whoever started it.
-    while (System.in.read() >= 0) {}
+    // Each line names a node manager that is to end; the input ends with whoever started this.
+    BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
+    for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+      yarn.getNodeManager(Integer.parseInt(line)).stop();
+    }
     Runtime.getRuntime().halt(0);
+  }
+
+  private static void home(FileSystem files, String user) throws Exception {
+    org.apache.hadoop.fs.Path home = new org.apache.hadoop.fs.Path("/user/" + user);
+    files.mkdirs(home);
+    files.setPermission(home, new FsPermission((short) 0700));
+    files.setOwner(home, user, user);
   }
 
   private static MiniYARNCluster yarn(Configuration conf, int nodes) throws Exception {

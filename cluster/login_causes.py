@@ -24,7 +24,7 @@ CAUSES: tuple[tuple[str, type[DependencyError], str, str], ...] = (
         r"Client not found in Kerberos|CLIENT_NOT_FOUND|Client '.*' not found in Kerberos",
         DENIED,
         "The KDC knows no principal {principal}.",
-        "Correct `principal` in `sasl.jaas.config`, or have it made.",
+        "Correct {principal_at}, or have it made.",
     ),
     (
         r"Server not found in Kerberos|SERVER_NOT_FOUND|Server .* not found in Kerberos",
@@ -42,7 +42,7 @@ CAUSES: tuple[tuple[str, type[DependencyError], str, str], ...] = (
         r"asked for a password|obtain (password|Principal)|[Nn]o key (to|for)|suitable keys|eytab.*not",
         DENIED,
         "The keytab {keytab} cannot be read, or holds no key of {principal}.",
-        "Correct `keyTab` and `principal` in `sasl.jaas.config`.",
+        "Correct {keytab_at} and {principal_at}.",
     ),
     (
         r"Cannot locate (default )?realm|Cannot locate KDC|Cannot get kdc|Cannot find KDC|No KDC",
@@ -79,11 +79,28 @@ def login_error(words: str, properties: Mapping[str, str], more: str = "") -> De
         "principal": options.get("principal") or "our principal",
         "keytab": options.get("keyTab") or "of the system",
         "service": options.get("serviceName") or properties.get(SERVICE, ""),
-        "words": words,
+        "principal_at": "`principal` in `sasl.jaas.config`",
+        "keytab_at": "`keyTab` in `sasl.jaas.config`",
     }
-    for pattern, kind, what, remedy in CAUSES:
-        if re.search(pattern, f"{words} {more}"):
-            return kind(what.format_map(known), remedy)
-    return AccessDeniedError(
+    found = _error(words, more, known)
+    return found or AccessDeniedError(
         f"The login by {properties.get(MECHANISM, '')} failed: {words}.", "Correct `sasl.*` under `kafka:`."
     )
+
+
+def hadoop_login_error(words: str, more: str, keytab: str, principal: str) -> DependencyError:
+    """Return the error of Hadoop's login by the keytab of Spark's settings; otherwise as `login_error`."""
+    names = "`spark.kerberos.principal`", "`spark.kerberos.keytab`"
+    known = {"principal": principal, "keytab": keytab, "principal_at": names[0], "keytab_at": names[1]}
+    found = _error(words, more, known)
+    return found or AccessDeniedError(
+        f"Hadoop's login as {principal} failed: {words}.", f"Correct {' and '.join(names)} under `spark:`."
+    )
+
+
+def _error(words: str, more: str, known: Mapping[str, str]) -> DependencyError | None:
+    given = {"service": "", **known, "words": words}
+    for pattern, kind, what, remedy in CAUSES:
+        if re.search(pattern, f"{words} {more}"):
+            return kind(what.format_map(given), remedy.format_map(given))
+    return None

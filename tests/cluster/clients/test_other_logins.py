@@ -1,0 +1,29 @@
+"""The logins of the docs that test_security.py does not try, each for every client, by `make chaos`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.clients.test_security import broker, require_checks, require_job, require_watch_and_capture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.support.secured import SecuredBroker
+
+__all__ = ["broker"]
+pytestmark = [
+    pytest.mark.chaos,
+    pytest.mark.broker,
+    pytest.mark.spark,
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+]
+
+
+@pytest.mark.parametrize("way", ["scram256", "plain", "pkcs12"])
+def test_every_client_logs_in(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
+    require_checks(broker, way)
+    require_watch_and_capture(broker, tmp_path / "local", way)
+    require_job(broker, tmp_path / "job", way)
