@@ -102,7 +102,8 @@ def observe(track: Track, lag: int | None, at: int) -> None:
         track.base, track.grown = lag, -1
     elif lag > track.base + MARKER and track.grown < 0:
         track.grown = at
-    if lag < track.lag or track.rising < 0:
+    if lag < track.lag or lag <= track.low or track.rising < 0:
+        # A rise begins at the last sample of its low: lag that stays the same does not grow.
         track.rising, track.low = at, lag
     elif lag > track.lag:
         track.risen = at

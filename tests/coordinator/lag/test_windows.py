@@ -127,3 +127,11 @@ def test_a_pause_begins_the_windows_anew_and_an_unknown_lag_changes_nothing() ->
     windows.observe(track, 150, 30 * STEP)
     windows.observe(track, 155, 31 * STEP)
     assert track.grown == 31 * STEP
+
+
+def test_lag_that_stood_still_for_long_and_goes_up_once_is_no_falling_behind() -> None:
+    track = Track()
+    for step in range(200):
+        windows.commit(track, Position(step, step * 5_000))
+        windows.observe(track, 0 if step < 199 else 72, step * 5_000)
+    assert windows.judge(track, 199 * 5_000, Owner(199 * 5_000, 5_000), 60_000, 600_000) is Verdict.FINE
