@@ -101,7 +101,7 @@ def _poll(facts: Facts) -> Iterable[Advice]:
         more = f"raise it to at least {seconds(2 * gap.ms)}, {remedy}"
         if not gap.proven:
             reason += "; that may be one batch, or a time without records"
-            more = f"look at its lag of then: if it had records to read all that time, {more}"
+            more = f"check its lag at that time: if it had records to read all that time, {more}"
         yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
     elif breached and facts.families and all(one.enforces_poll is False for one in facts.families):
         reason = f"members did not rejoin within the rebalance timeout {_times(breached)} lately"
@@ -218,7 +218,7 @@ def _assignors(facts: Facts) -> Iterable[Advice]:
     used = [f.protocol for f in facts.findings if f.kind is Kind.REBALANCE and f.protocol][-_RECENT:]
     # One change is a roll-out that was finished, for all that is known.
     if facts.state.group_type == "classic" and sum(old != new for old, new in pairwise(used)) > 1:
-        reason = f"lately the group went to and fro between {', '.join(sorted(set(used)))}"
+        reason = f"lately the group alternated between {', '.join(sorted(set(used)))}"
         yield Advice("partition.assignment.strategy", "finish the roll-out, or take it back", reason)
 
 
@@ -300,7 +300,7 @@ def _scheduled(facts: Facts) -> Iterable[Advice]:
     if every is not None and not facts.settings.expected_churn:
         reason = f"members join, work and leave every {seconds(every)}, each time with a goodbye"
         remedy = "if that is meant, declare expected_churn for the group: it is no storm then"
-        yield Advice("group_overrides", remedy, reason)
+        yield Advice("groups", remedy, reason)
 
 
 def _eager(facts: Facts) -> Iterable[Advice]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.findings.wording import counted, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -58,7 +58,9 @@ def causes(
     if foreign:
         times = max(recent[topic][1] for topic in foreign)
         last = max(recent[topic][0] for topic in foreign)
-        why = f"{times} commits while it had no members for topics that none subscribes to, the last "
+        why = (
+            f"{counted(times, 'commit')} without members, for topics that no member subscribes to, the last "
+        )
         found.append(CauseEntry(Cause.GROUP_ID_SHARED, _ANOTHER, why + _when(until - last, foreign)))
     return tuple(found)
 
