@@ -44,7 +44,7 @@ class FolderGoneError(FolderError, OSError):
         super().__init__(
             f"{folder} was moved, unmounted or replaced while the job ran: it is not the folder that the job "
             "has locked, and nothing more is written. Bring that one back before you start again: a start on "
-            "an empty folder knows nothing of what was told."
+            "an empty folder knows nothing of what was published."
         )
 
 

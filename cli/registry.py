@@ -22,15 +22,15 @@ VERBS = {
     "decode": "Print the records of the offsets topic as JSON lines.",
     "capture": "Copy the offsets topic from a broker into a folder.",
     "replay": "Find in a capture, without Spark, what the job would have found.",
-    "explain": "Say all there is to know of one group: members, causes, spread, advice.",
+    "explain": "Describe one group: members, causes, spread, advice.",
     "top": "Watch the groups live in the terminal.",
     "groups": "List the groups, those in trouble first.",
-    "history": "Tell what was found about one group.",
+    "history": "List the findings about one group.",
     "lab": "Start and stop a real Kafka broker on this machine.",
     "checkpoint": "Show, check and tidy the state of a job.",
     "table": "Tend the findings table, and print the SQL of the usual questions.",
     "audit": "Check samples of records and tables against their contracts.",
-    "alerts": "Try out who is told of what, and hold alerts back for a while.",
+    "alerts": "Test receivers and routes, and silence alerts for a while.",
     "config": "Check, show and explain the configuration.",
 }
 

@@ -42,10 +42,10 @@ class Route(Section):
         default=False, alias="continue", description="Whether later siblings are tried too."
     )
     mute_time_intervals: tuple[str, ...] = Field(
-        default=(), description="Told nothing while one of these holds."
+        default=(), description="No notification while one of these is active."
     )
     active_time_intervals: tuple[str, ...] = Field(
-        default=(), description="Told only while one of these holds."
+        default=(), description="Notifications only while one of these is active."
     )
     routes: tuple["Route", ...] = Field(default=(), description="The nodes below; the first match takes.")
 
@@ -146,9 +146,6 @@ class Alerts(Section):
         default=Duration("5m"),
         description="How long a finding without an end of its own counts as an open incident; "
         "longer than any `group_wait`.",
-    )
-    teams: dict[str, str] = Field(
-        default={}, description="Pattern of group names -> team, for the label `team`; the first match wins."
     )
     templates: dict[str, str] = Field(
         default={}, description="Name -> Jinja2 template, for the bodies of webhooks."

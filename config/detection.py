@@ -20,10 +20,11 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
 
 
-class GroupOverride(Section):
-    """Thresholds for the groups that `pattern` matches; what is left out stays as it is for all."""
+class GroupRule(Section):
+    """Team and thresholds of the groups that `pattern` matches; what is left out, a later rule or all say."""
 
     pattern: str = Field(min_length=1, description="Which groups.")
+    team: str | None = Field(default=None, min_length=1, description="Whose groups: the label `team`.")
     storm_threshold: int | None = Field(default=None, ge=2)
     storm_window: Lasting | None = None
     storm_quiet: Lasting | None = None
@@ -58,7 +59,9 @@ class Detection(Section):
         default=0.8, description="Confidence from which one member gets a finding of its own."
     )
     storm_threshold: int = Field(
-        default=5, ge=2, description="Disruptive generations in the window that make a storm."
+        default=5,
+        ge=2,
+        description="Rebalances in `storm_window` that make a storm; the page `storm` says which count.",
     )
     storm_window: Lasting = Field(default=Duration("5m"), description="The storm rule's sliding window.")
     storm_quiet: Lasting = Field(
@@ -67,7 +70,7 @@ class Detection(Section):
     )
     storm_sightings_share: Share = Field(
         default=0.5,
-        description="Share of the probe's looks that find a rebalance: a storm from here on.",
+        description="Share of probe samples in a rebalance from which a group storms.",
     )
     storm_sightings_window: Lasting = Field(default=Duration("2m"), description="The window of that share.")
     stuck_after: Lasting | None = Field(
@@ -114,8 +117,8 @@ class Detection(Section):
     )
     max_poll_interval: Lasting | None = Field(
         default=None,
-        description="The max.poll.interval of members whose clients tell it to nobody (aiokafka). Without it "
-        "no breach is claimed of those that commit by hand before their client's default of 300 s.",
+        description="max.poll.interval of clients that do not send it to the broker (aiokafka). Empty: a "
+        "member that commits by hand is not reported before its client's default of 300 s.",
     )
     lag_window: Lasting = Field(
         default=Duration("1m"),
@@ -146,14 +149,23 @@ class Detection(Section):
         description="Other severities: a list of `kind`, `severity` and `pattern` (default `*`); the first "
         "match wins.",
     )
-    group_overrides: tuple[GroupOverride, ...] = Field(
+    groups: tuple[GroupRule, ...] = Field(
         default=(),
-        description="Other thresholds for the groups of a `pattern`: a list with any of "
-        f"{_listed(GroupOverride)} (`session_timeout` is that of epoch-based groups, in whose records it "
-        "does not stand, `max_poll_interval` as above; `expected_churn`: joins and leaves are no storm, "
-        "expiries are). The first match wins.",
+        description="Team and thresholds of the groups of a `pattern`: a list with any of "
+        f"{_listed(GroupRule)}. For each key the first rule wins that matches and sets it. "
+        "`session_timeout`: KIP-848, share and streams groups only, whose records do not contain it. "
+        "`expected_churn`: joins and leaves are no storm, expiries are.",
     )
     summary_interval: Duration = Field(
         default=Duration("5s"), description="A group's summary is written at most once in this time."
     )
     summary_members: int = Field(default=50, ge=0, description="Members that a summary names.")
+
+    @property
+    def teams(self) -> dict[str, str]:
+        """Pattern -> team of the rules that name one; the first that matches a group wins."""
+        named: dict[str, str] = {}
+        for rule in self.groups:
+            if rule.team is not None:
+                named.setdefault(rule.pattern, rule.team)
+        return named

@@ -29,7 +29,7 @@ class Source(Section):
     topic: str = Field(default="__consumer_offsets", min_length=1, description="The offsets topic.")
     reader: Literal["spark", "python"] = Field(
         default="spark",
-        description="Who reads: `spark`, its Kafka connector, or `python`, an own data source (Spark 4.0 "
+        description="Who reads: `spark`, its Kafka connector, or `python`, the monitor's own (Spark 4.0 "
         "and newer, slower) for platforms whose connector delivers nothing of an internal topic.",
     )
     starting: Literal["earliest", "latest"] = Field(
@@ -81,7 +81,7 @@ class Storage(Section):
     rebuild: str = Field(
         default="",
         max_length=64,
-        description="A word of yours, a date for instance: state that was begun under another word, or whose "
+        description="Any word, such as a date: state that was begun under another word, or whose "
         "manifest cannot be read, is rebuilt at the next start, once, as by `--rebuild-state`. Empty: never.",
     )
 
@@ -131,7 +131,7 @@ class Probe(Section):
     """The thread that asks the brokers what no record says."""
 
     enabled: bool = Field(default=True, description="Without it only what the records prove is claimed.")
-    interval: Lasting = Field(default=Duration("1s"), description="Time between two looks at the brokers.")
+    interval: Lasting = Field(default=Duration("1s"), description="Time between two probe samples.")
 
 
 class Ends(Section):
@@ -196,7 +196,7 @@ class Settings(BaseSettings):
     web: Web = Field(default=Web(), description="The live page, its API and the metrics.")
     alerts: Alerts = Field(
         default=Alerts(),
-        description="Who is told of what, when. Without `receivers` nobody is told anything.",
+        description="Who is notified of what, when. Without `receivers` nobody is notified.",
     )
     jars: tuple[Path, ...] = Field(
         default=(), description="Spark's Kafka connector as files, for machines without network."

@@ -109,7 +109,7 @@ class Slack(WayOut):
     addresses: ClassVar[tuple[str, ...]] = ("webhook_url", "api_url")
 
     token: SecretStr | None = Field(
-        default=None, description="Bot token with chat:write, and channels:history to tell nothing twice."
+        default=None, description="Bot token with chat:write, and channels:history to post nothing twice."
     )
     channel: str = Field(default="", description="Channel id, like C0123ABCD, with `token`.")
     webhook_url: SecretStr | None = Field(default=None, description="Address of an incoming webhook.")
@@ -164,7 +164,10 @@ class Webhook(WayOut):
     addresses: ClassVar[tuple[str, ...]] = ("url",)
 
     url: SecretStr = Field(description="The address; it may hold a token, so it counts as a secret.")
-    template: str = Field(default="", description="Name of one of `alerts.templates`. Empty: JSON.")
+    template: str = Field(
+        default="",
+        description="`teams`, `opsgenie`, `discord`, `telegram`, or one of `alerts.templates`. Empty: JSON.",
+    )
     content_type: str = Field(default="application/json", description="Content type of the body.")
     signing_secret: SecretStr | None = Field(
         default=None, description="Key of the signature: text, or `whsec_` and base64."
@@ -221,7 +224,7 @@ class Receiver(Section):
 
     name: str = Field(
         min_length=1,
-        description="The name that routes use; its ways out are named `<name>/<kind>` in logs and metrics.",
+        description="The name that routes use; an integration is `<name>/<kind>` in logs and metrics.",
     )
     slack: Slack | None = Field(default=None, description="Slack.")
     pagerduty: PagerDuty | None = Field(default=None, description="PagerDuty, Events API v2.")

@@ -32,14 +32,13 @@ PROPERTIES = {
 EXAMPLES = {
     "always_on": '["payments-*"]',
     "severity_overrides": "[{kind: storm, severity: warning, pattern: batch-*}]",
-    "group_overrides": "[{pattern: batch-*, storm_threshold: 20}]",
+    "groups": "[{pattern: pay-*, team: payments}, {pattern: batch-*, storm_threshold: 20}]",
     "receivers": "[{name: sre, slack: {token_file: /run/secrets/slack, channel: C0123ABCD}}]",
     "routes": """[{matchers: ['severity="critical"'], receiver: pager, continue: true}]""",
     "inhibit_rules": """[{source_matchers: ['severity="critical"'],"""
     """ target_matchers: ['severity="warning"'], equal: [cluster, group]}]""",
     "time_intervals": "[{name: nights, time_intervals: "
     '[{times: [{start_time: "22:00", end_time: "24:00"}]}]}]',
-    "teams": '{"payments-*": payments}',
     "templates": """{chat: '{"text": {{ title | tojson }}}'}""",
     "packages": "[org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0]",
     "jars": "[/opt/jars/spark-sql-kafka-0-10_2.13-4.0.0.jar]",

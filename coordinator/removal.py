@@ -102,14 +102,12 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
     bare_ms = scene.ts - state.dropped_at
     if state.dropped_at > state.last_commit and 0 < bare_ms <= _SWEEP_MS + CLOSES_AFTER_MS:
         # An administrator's deletion takes both in one write.
-        why += (
-            f"; offsets of it had gone {seconds(bare_ms)} before, as those of a deleted topic do at once, and"
-        )
-        why += " a group without offsets goes at the next sweep"
+        why += f"; its offsets were removed {seconds(bare_ms)} before, as those of a deleted topic are; "
+        why += "a group without offsets is removed at the next cleanup"
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.7, why), CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.2, why))
     if state.last_commit >= 0:
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)
-    no_offsets = why + "; no commit of it was seen, and a group without offsets goes at the next sweep"
+    no_offsets = f"{why}; no commit of it was read: a group without offsets is cleaned up soon"
     return (
         CauseEntry(Cause.GROUP_EXPIRED, 0.5, no_offsets),
         CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.4, no_offsets),

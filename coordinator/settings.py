@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupOverride:
-    """Thresholds for groups whose name matches `pattern`; None keeps the general one. First match wins.
+    """Thresholds for groups whose name matches `pattern`; None keeps a later match's or the general one.
 
     `session_timeout_ms` is that of an epoch-based group, `max_poll_interval_ms` that of clients that send
     none (aiokafka): they are in no record. `expected_churn`: members that join, work and leave are no storm.
@@ -83,7 +83,7 @@ class DetectionSettings:
     expected_pause: tuple[str, ...] = ()
     always_on: tuple[str, ...] = ()
     severity_overrides: tuple[SeverityOverride, ...] = ()
-    group_overrides: tuple[GroupOverride, ...] = ()
+    groups: tuple[GroupOverride, ...] = ()
     summary_interval_ms: int = 5_000
     summary_members: int = 50
     known: tuple[str, ...] = ()
@@ -93,15 +93,16 @@ class DetectionSettings:
     @property
     def longest_probe_window_ms(self) -> int:
         """The longest window of the probe's storm rule, of any group."""
-        own = [override.storm_sightings_window_ms or 0 for override in self.group_overrides]
+        own = [override.storm_sightings_window_ms or 0 for override in self.groups]
         return max([self.storm_sightings_window_ms, *own])
 
     def for_group(self, group: str) -> DetectionSettings:
-        """Return these settings with the first override whose pattern matches `group` applied."""
-        for override in self.group_overrides:
+        """Return the settings of `group`: of the rules that match, the first that sets a threshold wins."""
+        found = self
+        for override in reversed(self.groups):
             if fnmatchcase(group, override.pattern):
-                return self._with(group, override)
-        return self
+                found = found._with(group, override)
+        return found
 
     def severity_of(self, kind: Kind, group: str, default: Severity) -> Severity:
         """Return the first configured severity for this kind and group, else `default`."""

@@ -29,6 +29,8 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
     # Records of epoch-based groups name ids; those whose names commits have told go by them.
     named = zip(topic_names.named(state), state.topics, strict=True)
     topics = [short(name or topic) for name, topic in named]
+    # A finding about the assignment names them already.
+    unowned = state.unowned if state.members and not state.unassigned_id else ()
     return {
         "group": short(group),
         "as_of": state.last_summary,
@@ -50,6 +52,7 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
         "last_causes": [{"cause": cause, "confidence": confidence} for cause, confidence in state.causes],
         "storm": is_open(state.storm),
         "last_commit": state.last_commit,
+        **({"unowned_topics": list(map(short, unowned))} if unowned else {}),
     }
 
 

@@ -72,7 +72,7 @@ def detection_settings(
     values = {name: _value(section, name) for name in names}
     values["known"] = tuple(sorted(name for name in BROKER_VALUES if is_configured(section, name)))
     values["severity_overrides"] = tuple(map(_severity, section.severity_overrides))
-    values["group_overrides"] = tuple(map(_override, section.group_overrides))
+    values["groups"] = tuple(map(_override, section.groups))
     settings = DetectionSettings(**values)
     if brokers is None:
         return settings
@@ -147,7 +147,7 @@ def _value(section: detection.Section, name: str) -> Any:  # noqa: ANN401 - what
     return value.ms if isinstance(value, Duration) else value
 
 
-def _override(override: detection.GroupOverride) -> GroupOverride:
+def _override(override: detection.GroupRule) -> GroupOverride:
     return GroupOverride(**{field.name: _value(override, field.name) for field in fields(GroupOverride)})
 
 

@@ -23,12 +23,20 @@ from grafana_foundation_sdk.builders import (
 )
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import GraphDrawStyle, LineInterpolation, StackingMode
-from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableOption, VariableRefresh
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardLinkType,
+    DataSourceRef,
+    VariableOption,
+    VariableRefresh,
+)
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from rebalance_monitor.dashboard.metrics.definitions import METRICS
 
 FOLDER = Path(__file__).resolve().parent.parent / "deploy" / "grafana"
+TAG = "rebalance-monitor"
+PAGE = "http://127.0.0.1:8377"
+"""Where the live page is, unless the variable `page` says something else."""
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 
@@ -79,7 +87,14 @@ def as_json(board: Board) -> str:
         dashboard.Dashboard(board.title)
         .uid(board.uid)
         .description(board.what)
-        .tags(["kafka", "rebalance-monitor"])
+        .tags(["kafka", TAG])
+        .link(_boards())
+        .link(
+            dashboard.DashboardLink("Live page")
+            .type(DashboardLinkType.LINK)
+            .url("${page}")
+            .target_blank(target_blank=True)
+        )
         .timezone("utc")
         .refresh("30s")
         .time("now-6h", "now")
@@ -92,10 +107,11 @@ def as_json(board: Board) -> str:
     if board.by_group:
         of_cluster = f'label_values({METRICS["group_members"].sample}{{cluster=~"$cluster"}}, group)'
         made = made.with_variable(_variable("group", of_cluster, several=False))
+    made = made.with_variable(dashboard.TextBoxVariable("page").label("Live page").default_value(PAGE))
     for title, panels in board.rows:
         made = made.with_row(dashboard.Row(title))
         for panel in panels:
-            made = made.with_panel(_panel(panel))
+            made = made.with_panel(_panel(panel, _links(panel, board)))
     return json.dumps(made.build(), cls=JSONEncoder, indent=2, sort_keys=True) + "\n"
 
 
@@ -112,10 +128,42 @@ def _variable(name: str, query: str, *, several: bool) -> dashboard.QueryVariabl
     return made.current(VariableOption(text="All", value="$__all")) if several else made
 
 
-def _panel(panel: Panel) -> Any:  # noqa: ANN401 - a builder of whichever look
+def _boards() -> dashboard.DashboardLink:
+    """Lead to the other boards, at the same time and with the same choices."""
+    made = dashboard.DashboardLink("Boards").type(DashboardLinkType.DASHBOARDS).tags([TAG])
+    return made.as_dropdown(as_dropdown=True).keep_time(keep_time=True).include_vars(include_vars=True)
+
+
+def _links(panel: Panel, board: Board) -> list[dashboard.DashboardLink]:
+    """Lead from a group to its page and board, and from a point in time to the incidents of that moment."""
+    asks = " ".join(query["expr"] for query in panel.queries)
+    group = None
+    if board.by_group:
+        group = "${group:percentencode}"
+    elif panel.look == "table" and "group" in asks:
+        group = "${__data.fields.group:percentencode}"
+    elif "by (group)" in asks:
+        group = "${__field.labels.group:percentencode}"
+    when = "" if panel.look in {"stat", "table"} else "&at=${__value.time}"
+    found = [("Group page", f"${{page}}/?group={group}{when}")] if group else []
+    if group and not board.by_group:
+        here = "var-datasource=${datasource}&var-page=${page}&${cluster:queryparam}&${__url_time_range}"
+        found.append(("Group board", f"/d/rebalance-monitor-group?var-group={group}&{here}"))
+    if when:
+        found.append(("Incidents of that moment", f"${{page}}/?view=incidents{when}"))
+    return [_link(title, url) for title, url in found]
+
+
+def _link(title: str, url: str) -> dashboard.DashboardLink:
+    return dashboard.DashboardLink(title).url(url).target_blank(target_blank=True)
+
+
+def _panel(panel: Panel, links: list[dashboard.DashboardLink]) -> Any:  # noqa: ANN401 - a builder of whichever look
     made = LOOKS[panel.look]()
     made.title(panel.title).description(panel.what).datasource(SOURCE)
     made.unit(panel.unit).span(panel.span).height(panel.height)
+    if links:
+        made.data_links(links)
     for number, query in enumerate(panel.queries):
         target = prometheus.Dataquery().expr(query["expr"]).ref_id(chr(ord("A") + number)).datasource(SOURCE)
         target = target.legend_format(query["legend"]) if "legend" in query else target

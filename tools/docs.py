@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from rebalance_monitor.alerts.gallery.gallery import messages_markdown
 from rebalance_monitor.cli.reference import cli_markdown
 from rebalance_monitor.config.reference import reference_markdown, reference_yaml
 from rebalance_monitor.dashboard.metrics.reference import metrics_markdown
@@ -21,6 +20,7 @@ from tools.pages.detection import (
     runbooks_markdown,
     thresholds_markdown,
 )
+from tools.pages.messages import messages_markdown
 from tools.pages.runbooks import runbooks_html
 from tools.pages.structure import architecture_markdown
 

@@ -57,7 +57,7 @@ _LAG = {
 _TIMEOUT = _cause(
     Cause.SESSION_TIMEOUT,
     0.93,
-    "silent 46.2 s before the join phase ended; session timeout 45.0 s; committed every 5.0 s until then",
+    "no commit for 46.2 s before the join phase ended; session timeout 45.0 s; commits every 5.0 s",
 )
 _POLL = _cause(
     Cause.POLL_INTERVAL_EXCEEDED,
@@ -175,7 +175,7 @@ _MADE: dict[Kind, dict[str, Any]] = {
             _cause(
                 Cause.BROKER_AWAY,
                 0.85,
-                "broker 3 answered nobody for 24.0 s; then members of 2 groups expired",
+                "broker 3 did not respond for 24.0 s; then members of 2 groups expired",
                 None,
             ),
         ),

@@ -37,7 +37,7 @@ HEADLINES: dict[Kind, Headline] = {
         "had no further rebalance that cost it anything",
     ),
     Kind.REBALANCE_FAILED: Headline(
-        "had rebalances that never produced an assignment",
+        "failed to complete a rebalance",
         "Look for members that die or hang between joining and syncing. Start with the newest deployment.",
         "had no further failed rebalance",
     ),

@@ -53,8 +53,8 @@ class Ended:
 def lead(finding: Finding, ended: Ended | None = None) -> Line:
     """Return the line that follows the title."""
     if ended is not None:
-        return _joined([_end(finding, ended), _now(finding, ended.tally)])
-    return _joined([_fault(finding), _since(finding), *_damage(finding)])
+        return joined([_end(finding, ended), _now(finding, ended.tally)])
+    return joined([_fault(finding), _since(finding), *_damage(finding)])
 
 
 def first_cause(finding: Finding) -> CauseEntry | None:
@@ -72,7 +72,8 @@ def has_offender(finding: Finding) -> bool:
 
 def identity(client_id: str | None, host: str | None, instance_id: str | None = None) -> Line:
     """Return how a member is named: client id, instance id and host, as far as they are known."""
-    named = ((" ", client_id), (" as ", instance_id), (" on ", host.lstrip("/") if host else None))
+    static = instance_id if instance_id != client_id else None
+    named = ((" ", client_id), (" as ", static), (" on ", host.lstrip("/") if host else None))
     line = [span for word, name in named if name for span in (plain(word), code(text.name(name)))]
     return (plain(line[0].text.lstrip()), *line[1:]) if line else ()
 
@@ -128,7 +129,7 @@ def _since(finding: Finding) -> Line:
 
 def _damage(finding: Finding) -> Iterable[Line]:
     stopped = text.bounds(finding.stopped_ms_min, finding.stopped_ms_max)
-    if stopped:
+    if stopped and not _begins(finding):
         yield (plain(f"consumption stopped {stopped}"),)
     hit = [
         text.count(number, noun)
@@ -142,6 +143,11 @@ def _damage(finding: Finding) -> Iterable[Line]:
     affected = [f"{' and '.join(hit)} affected"] if hit else []
     if affected or there:
         yield (plain(", ".join([*affected, *there])),)
+
+
+def _begins(finding: Finding) -> bool:
+    """Whether the group had nothing that could stop: its first generation."""
+    return bool(finding.causes) and finding.causes[0].cause is Cause.FIRST_START
 
 
 def _members(number: int) -> str:
@@ -169,7 +175,7 @@ def _now(finding: Finding, tally: Tally) -> Line:
     return (plain(f"now {text.count(now, 'member') if now else 'no members'}{was}"),)
 
 
-def _joined(parts: Iterable[Line]) -> Line:
+def joined(parts: Iterable[Line]) -> Line:
     """Return the parts that say something as one sentence, with semicolons between them."""
     line: Line = ()
     for part in parts:

@@ -44,6 +44,11 @@ class Links:
             return None
         return self.incident.replace("{incident}", quote(finding.incident, safe=""))
 
+    def silence_of(self, finding: Finding) -> str | None:
+        """Return the address at which the incident's page asks for a silence of an hour."""
+        page = None if finding.phase == "resolved" else self.incident_of(finding)
+        return None if page is None else f"{page}&silence=1h"
+
     def page_of(self, finding: Finding) -> str | None:
         """Return the address of the group's page, None where there is none or it gets too long."""
         if self.page is None or finding.group is None:

@@ -1,11 +1,13 @@
 """The rows of numbers in a message, from the finding's fields and its kind's details.
 
 What a kind's details add is one table of row templates. A row is left out where a detail is missing, a
-duration is zero, or the only number is zero. Values are put in as words and never read as templates.
+duration is not positive, or its first number counts nothing. Values are put in as words and never read as
+templates.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from string import Formatter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -86,6 +88,7 @@ DETAIL_ROWS: dict[Kind, Rows] = {
         ("Not read", "{unread:partition} assigned to members that do not subscribe to the topic"),
         ("Read twice", "{twice:partition} owned by two members"),
         ("Topics without an owner", "{unowned_topics}"),
+        ("Arrived there, not read", "{arrived:record}"),
         ("Applications under this group id", "{applications}"),
     ),
     Kind.GROUP_TOO_LARGE: (("Record", "{bytes:byte}, limit {limit}"),),
@@ -125,13 +128,21 @@ DETAIL_ROWS: dict[Kind, Rows] = {
 A field is `{key}`, or `{key:noun}` for a number with its noun, which takes an s except for one.
 """
 
+_SAMPLED_STORM: Rows = (
+    ("Rebalancing", "in {count:probe sample} of the last {window_ms}"),
+    ("Most frequent", "{worst_client}, in {worst_share} of the rebalances"),
+)
+"""The rows of a storm that the probe saw."""
+
+_COUNTS = frozenset({"count", "failed", "total"})
 _SAID = {"leave": "left cleanly", "session": "removed after its session timeout", "unknown": "unknown"}
 _WHERE_IT_MATTERS = {Kind.COORDINATOR_MOVED, Kind.BROKER_AWAY}
 
 
 def key_rows(finding: Finding) -> list[Row]:
     """Return the rows of the kind's details, after the coordinator where that is what it is about."""
-    rows = DETAIL_ROWS.get(finding.kind, ())
+    sampled = finding.details.get("rule") == "sightings"
+    rows = _SAMPLED_STORM if sampled else DETAIL_ROWS.get(finding.kind, ())
     filled = [("Coordinator", _coordinator(finding))]
     filled += [(label, _filled(template, finding.details)) for label, template in rows]
     return [(label, value) for label, value in filled if value]
@@ -171,7 +182,7 @@ def _filled(template: str, details: Details) -> str | None:
     keys = keys_of(template)
     if any(details.get(key) in (None, "") or _is_no_time(key, details[key]) for key in keys):
         return None
-    if len(keys) == 1 and ":" in template and details[keys[0]] == 0:
+    if _counts_none(template, details):
         return None
     parts = Formatter().parse(template)
     return "".join(
@@ -179,8 +190,14 @@ def _filled(template: str, details: Details) -> str | None:
     )
 
 
+def _counts_none(template: str, details: Details) -> bool:
+    """Whether the first field is a count, and zero."""
+    first = islice(Formatter().parse(template), 1)
+    return any(key and (noun or key in _COUNTS) and details[key] == 0 for _, key, noun, _ in first)
+
+
 def _is_no_time(key: str, value: str | float) -> bool:
-    return value == 0 and key.endswith("_ms")
+    return key.endswith("_ms") and isinstance(value, int | float) and value <= 0
 
 
 def _worded(key: str, value: str | float, noun: str) -> str:

@@ -57,7 +57,7 @@ def message_of(finding: Finding, links: Links = NO_LINKS, ended: Ended | None = 
     blocks: list[Block] = [Paragraph(lead.lead(finding, ended))]
     blocks += [Fields(tuple(rows))] if rows else []
     blocks.append(Paragraph((bold("Next: "), plain(next_step(finding, over=ended is not None)))))
-    if addresses := links_of(finding, links):
+    if addresses := links_of(finding, links, over=ended is not None):
         blocks.append(Paragraph(addresses))
     details = [Fields(tuple(more)), *_causes(finding, ended), *_member_blocks(finding)]
     tone = Tone.RESOLVED if ended is not None else _TONES[finding.severity]
@@ -104,12 +104,13 @@ def next_step(finding: Finding, *, over: bool = False) -> str:
     return spread or said.next_step
 
 
-def links_of(finding: Finding, links: Links) -> Line:
-    """Return the pages of incident and group, and the runbook's section."""
+def links_of(finding: Finding, links: Links, *, over: bool = False) -> Line:
+    """Return the pages of incident and group, the runbook's section, and where to silence what is open."""
     addresses = (
         ("Incident page", links.incident_of(finding)),
         ("Group page", links.page_of(finding)),
         ("Runbook", links.runbook_of(finding)),
+        ("Silence 1 h", None if over else links.silence_of(finding)),
     )
     shown = [link(words, address) for words, address in addresses if address is not None]
     spaced = [span for one in shown for span in (plain(" · "), one)]
@@ -161,7 +162,7 @@ def _evidence(finding: Finding) -> Span:
 def _causes(finding: Finding, ended: Ended | None) -> list[Block]:
     """List the causes; where the lines before the details say the only one, nothing."""
     shown = finding.causes[:MAX_CAUSES]
-    if not shown or (ended is None and len(finding.causes) == 1 and shown[0] is lead.first_cause(finding)):
+    if not shown or (ended is None and len(finding.causes) == 1):
         return []
     listed = Bullets(tuple(_cause(entry) for entry in shown), len(finding.causes) - len(shown))
     return [Paragraph((bold("Causes" if len(finding.causes) > 1 else "Cause"),)), listed]

@@ -23,7 +23,7 @@ from rebalance_monitor.alerts.messages.blocks import (
     faint,
     plain,
 )
-from rebalance_monitor.alerts.messages.lead import Ended, cause_words, first_cause
+from rebalance_monitor.alerts.messages.lead import Ended, cause_words, first_cause, joined
 from rebalance_monitor.alerts.messages.message import (
     MAX_TITLE,
     NO_LINKS,
@@ -65,7 +65,7 @@ def message_of_thread(
         _list(ordered, now, MAX_LINES),
         Paragraph((bold("Next: "), plain(next_step(ordered[0].finding, over=over)))),
     ]
-    if addresses := links_of(ordered[0].finding, replace(links, page=None)):
+    if addresses := links_of(ordered[0].finding, replace(links, page=None), over=over):
         blocks.append(Paragraph(addresses))
     details: list[Block] = [_list(ordered, now, MAX_ALERTS)] if len(ordered) > MAX_LINES else []
     if over and (rows := measures.closing(tally)):
@@ -86,7 +86,7 @@ def news_of(findings: tuple[Finding, ...], message: Message, said: str = "") -> 
 def _summed(alerts: Iterable[Alert], opened_at: int | None) -> Line:
     began = min(alert.starts_at for alert in alerts) if opened_at is None else opened_at
     ended = max(alert.ends_at for alert in alerts)
-    return (plain(f"lasted {text.duration(max(0, ended - began))}, until {text.moment(ended)}"),)
+    return (plain(f"Lasted {text.duration(max(0, ended - began))}, until {text.moment(ended)}"),)
 
 
 def _open(firing: list[Alert]) -> Line:
@@ -97,7 +97,7 @@ def _open(firing: list[Alert]) -> Line:
     shared: Line = ()
     if len(named) == 1 and causes[0] is not None:
         shared = (*cause_words(causes[0]), plain("; "))
-    return (*shared, plain(f"since {since}"))
+    return joined([(*shared, plain(f"since {since}"))])
 
 
 def _order(alert: Alert, now: int) -> tuple[bool, int, int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 from rebalance_monitor.alerts.messages.blocks import Block, Bullets, Fields, Line, Message, Paragraph, Tone
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MARKS = {Tone.CRITICAL: "CRITICAL", Tone.WARNING: "WARNING", Tone.INFO: "INFO", Tone.RESOLVED: "RESOLVED"}
 
@@ -19,6 +22,23 @@ def render(message: Message) -> str:
     for block in message.details:
         lines += _block(block)
     return "\n".join(lines) + "\n"
+
+
+def summary(message: Message) -> str:
+    """Return the lines between the title and the details, without that of the links."""
+    return "\n".join(line for block in message.blocks if not _leads(block) for line in _block(block))
+
+
+def links(message: Message) -> Iterator[tuple[str, str]]:
+    """Yield the words and the address of each link before the details."""
+    for block in message.blocks:
+        for span in block.line if isinstance(block, Paragraph) else ():
+            if span.link:
+                yield span.text, span.link
+
+
+def _leads(block: Block) -> bool:
+    return isinstance(block, Paragraph) and any(span.link for span in block.line)
 
 
 def _block(block: Block) -> list[str]:

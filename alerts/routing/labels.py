@@ -31,7 +31,7 @@ KNOWN: dict[str, str] = {
     "member_id": "the member, where it is about one of several at a time (`member_silent`)",
     "topic": "the topic that it is about (`offsets_expiring`); else the group's, where it has exactly one",
     "group_type": "classic, consumer, share or streams",
-    "team": "whose group it is, by `alerts.teams`",
+    "team": "whose group it is, by `detection.groups`",
 }
 """label -> meaning; a route that matches any other label is a mistake."""
 

@@ -47,7 +47,7 @@ TRIES = 5
 """After so many an inbox file that cannot be read is passed over, if the storage is there otherwise."""
 GRACE_S = 5.0
 HELD_UP_S = 60.0
-HELD_UP = "no alert can be told: the dispatcher is held up, the log says why"
+HELD_UP = "no notification can be sent: the dispatcher is held up; the log says why"
 SAVE_S = 30.0
 """How long a memory that changed only by looking at groups may wait for its save."""
 
@@ -88,7 +88,9 @@ class Dispatcher:
         self._dispatch = Dispatch(self._plan, self._files.memory.load(), draw, clock())
         for way, incidents in self._dispatch.orphaned.items():
             log.warning(
-                "a way out is gone: what is open there cannot be resolved", way=way, incidents=incidents
+                "an integration was removed: what is open there cannot be resolved",
+                way=way,
+                incidents=incidents,
             )
         self._committed: deque[tuple[BatchName, bool | None]] = deque()
         self._outcomes: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
@@ -168,7 +170,7 @@ class Dispatcher:
         try:
             step()
         except Exception:
-            log.exception("alerts are held up and tried again")
+            log.exception("notifications are delayed and tried again")
             return False
         return True
 
@@ -202,7 +204,7 @@ class Dispatcher:
     def _say_refused(self) -> None:
         before, self._refused = self._refused, self._dispatch.memory.engine.refused
         if self._refused > before:
-            log.error("there are too many open alerts: new ones are not told", refused=self._refused)
+            log.error("there are too many open alerts: new ones do not notify", refused=self._refused)
 
     def _hand_over(self, outgoing: Outgoing) -> None:
         """Let the sink's own thread begin."""

@@ -67,7 +67,7 @@ class MemoryFile:
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise MemoryFileError(
                 f"{self._path} cannot be read ({error}). It was written by another version or is damaged: "
-                "restore it from a backup, or move it away; open incidents are then told once more."
+                "restore it from a backup, or move it away; open incidents then notify once more."
             ) from error
 
     def save(self, memory: Memory) -> None:

@@ -16,7 +16,14 @@ from rebalance_monitor.alerts.dispatch.plan import Plan, WayOut
 from rebalance_monitor.alerts.dispatch.watchdog import WatchdogRule
 from rebalance_monitor.alerts.messages.links import Links
 from rebalance_monitor.alerts.routing.routes import ALL_LABELS, Route
-from rebalance_monitor.alerts.setup.setup import names_of, policy_of, rules_of, takes_updates, ways_of
+from rebalance_monitor.alerts.setup.setup import (
+    names_of,
+    policy_of,
+    rules_of,
+    service_of,
+    takes_updates,
+    ways_of,
+)
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka.values import REACH, for_librdkafka
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import Sink
     from rebalance_monitor.alerts.routing.labels import Labels
     from rebalance_monitor.config import receivers as options
-    from rebalance_monitor.config.durations import Duration
+    from rebalance_monitor.config.alerts import Alerts
     from rebalance_monitor.config.model import Settings
 
 GROUP_PAGE = "/?group={group}"
@@ -39,15 +46,12 @@ def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], 
     """Return the plan of a dispatcher; `cluster` is what findings call it. Raises ConfigError."""
     section = settings.alerts
     rules = rules_of(section)
-    ways = {
-        name: _facts(name, kind, way, section.watchdog.interval)
-        for name, (kind, way) in ways_of(section).items()
-    }
+    ways = {name: _facts(name, kind, way, section) for name, (kind, way) in ways_of(section).items()}
     names = names_of(section)
     return Plan(
         rules=replace(rules, silenced=silenced or rules.silenced, fallback=tuple(map(_fallback, names))),
         ways=ways,
-        policy=policy_of(section),
+        policy=policy_of(section, settings.detection.teams),
         links=links_of(settings),
         watchdog=WatchdogRule(
             ways=tuple(way for name in section.watchdog.to for way in names[name]),
@@ -89,10 +93,12 @@ def _said(error: Exception, way: options.WayOut) -> str:
     return words
 
 
-def _facts(name: str, kind: str, way: options.WayOut, beat: Duration) -> WayOut:
+def _facts(name: str, kind: str, way: options.WayOut, section: Alerts) -> WayOut:
     resend = getattr(way, "resend_interval", None)
-    resend_ms = min(resend.ms, beat.ms) if resend else None
-    edits = takes_updates(kind, way) or kind in {"pagerduty", "alertmanager"}
+    resend_ms = min(resend.ms, section.watchdog.interval.ms) if resend else None
+    service = service_of(section, way)
+    has_end = kind in {"pagerduty", "alertmanager"} or (service is not None and service.closes)
+    edits = takes_updates(kind, way) or has_end
     return WayOut(name, kind, way.per_minute, resend_ms, closes=edits and way.send_resolved)
 
 
@@ -159,10 +165,13 @@ def _webhook(name: str, way: options.WayOut, settings: Settings) -> Sink:
     from rebalance_monitor.alerts.sinks.webhook import WebhookSink  # noqa: PLC0415
 
     hook = cast("options.Webhook", way)
+    own = settings.alerts.templates.get(hook.template)
+    service = service_of(settings.alerts, hook)
     return WebhookSink(
         name,
         hook.url,
-        template=settings.alerts.templates[hook.template] if hook.template else None,
+        template=own if service is None else service.body,
+        path="" if service is None else service.path,
         content_type=hook.content_type,
         secret=hook.signing_secret,
         headers={} if hook.authorization is None else {"Authorization": hook.authorization},

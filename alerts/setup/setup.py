@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.engine.engine import Rules
 from rebalance_monitor.alerts.incidents.incidents import Policy
+from rebalance_monitor.alerts.render.services import SERVICES, Service
 from rebalance_monitor.alerts.routing.labels import KNOWN
 from rebalance_monitor.alerts.routing.matchers import Matcher, parse
 from rebalance_monitor.alerts.routing.routes import ALL_LABELS, InhibitRule, Route
@@ -20,7 +21,7 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.kinds import Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rebalance_monitor.alerts.routing.intervals import Interval
     from rebalance_monitor.config import alerts as config
@@ -62,13 +63,13 @@ def rules_of(section: config.Alerts) -> Rules:
     )
 
 
-def policy_of(section: config.Alerts) -> Policy:
-    """Return the mapping of findings to alerts."""
+def policy_of(section: config.Alerts, teams: Mapping[str, str]) -> Policy:
+    """Return the mapping of findings to alerts; `teams` maps patterns of groups to teams."""
     return Policy(
         hold_ms=section.hold.ms,
         min_confidence=section.min_confidence,
         minimum_severity=Severity(section.minimum_severity),
-        teams=section.teams,
+        teams=teams,
     )
 
 
@@ -95,6 +96,12 @@ def takes_updates(kind: str, way: WayOut) -> bool:
     if way.send_updates is not None:
         return way.send_updates
     return kind == "slack" and getattr(way, "token", None) is not None
+
+
+def service_of(section: config.Alerts, way: WayOut) -> Service | None:
+    """Return the ready-made template that a webhook names; one of `alerts.templates` goes before it."""
+    name = getattr(way, "template", "")
+    return None if name in section.templates else SERVICES.get(name)
 
 
 def intervals_of(section: config.Alerts) -> dict[str, tuple[Interval, ...]]:
@@ -135,8 +142,11 @@ def _problems(section: config.Alerts) -> Iterator[str]:
     yield from _watchdog_problems(section)
     for name, (_, way) in ways_of(section).items() if len(set(names)) == len(names) else ():
         template = getattr(way, "template", "")
-        if template and template not in section.templates:
-            yield f"the webhook {name!r} names the template {template!r}, which is not in `alerts.templates`"
+        if template and template not in {*section.templates, *SERVICES}:
+            yield (
+                f"the webhook {name!r} names the template {template!r}, which is not in `alerts.templates` "
+                f"nor one of {', '.join(SERVICES)}"
+            )
 
 
 def _hold_problems(section: config.Alerts) -> Iterator[str]:
@@ -145,7 +155,7 @@ def _hold_problems(section: config.Alerts) -> Iterator[str]:
         if wait >= hold:
             yield (
                 f"`alerts.hold` ({section.hold}) must be longer than `{where}.group_wait`: what has no end "
-                "of its own, such as a session timeout, would be over before anybody is told"
+                "of its own, such as a session timeout, would be over before it notifies"
             )
 
 
@@ -164,7 +174,7 @@ def _watchdog_problems(section: config.Alerts) -> Iterator[str]:
         if name not in known:
             yield f"`alerts.watchdog.to` names the receiver {name!r}, which does not exist"
         elif not known[name]:
-            yield f"`alerts.watchdog.to` names the receiver {name!r}, which has no way out"
+            yield f"`alerts.watchdog.to` names the receiver {name!r}, which has no integration"
 
 
 def _route_problems(

@@ -169,7 +169,7 @@ class _Bounded:
         line = self._file.readline(limit)
         self._left -= len(line)
         if self._left < 0:
-            raise OSError("the mail server says too much")
+            raise OSError("the mail server's answer is too long")
         return line
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ errors say which service and which status, never where, and `quiet` turns the cl
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 import time
@@ -230,8 +231,17 @@ def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkErr
     if answer.is_page:
         advice = WEB_PAGE
     why = f"{what} answered {answer.status}" + (f": {said}" if said else f", {advice}" if advice else "")
-    wait = retry_after(answer.headers.get("retry-after"), now_ms)
+    wait = retry_after(answer.headers.get("retry-after") or _asked_wait(answer.body), now_ms)
     return SinkError(why, permanent=permanent, retry_after_s=None if permanent else wait)
+
+
+def _asked_wait(body: bytes) -> str | None:
+    """Return the seconds that a JSON answer asks to wait, as Telegram and Discord do; None without them."""
+    try:
+        said = json.loads(body)
+        return str(said.get("retry_after", (said.get("parameters") or {}).get("retry_after", ""))) or None
+    except (ValueError, AttributeError):
+        return None
 
 
 WEB_PAGE = "with a web page: does the address lead to a proxy or a login?"
@@ -259,7 +269,7 @@ def retry_after(value: str | None, now_ms: int) -> float | None:
 # What a refusal mostly means.
 HINTS = {
     401: "the token or password is wrong or has expired",
-    403: "what we send is not allowed to us",
+    403: "the token does not have the permission for it",
     404: "nothing is there: the path of the address is wrong, or what it named is gone",
     405: "it takes no POST there: the path of the address is wrong",
     407: "the proxy wants a login: put it into `proxy`",

@@ -19,6 +19,7 @@ from jinja2 import StrictUndefined, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from rebalance_monitor.alerts.messages.notification import Sent, SinkError
+from rebalance_monitor.alerts.render.markdown import escape
 from rebalance_monitor.alerts.sinks.http import Net, Poster
 from rebalance_monitor.alerts.sinks.payload import payload_of
 from rebalance_monitor.alerts.sinks.quiet import short
@@ -39,7 +40,8 @@ JSON_TYPE = "application/json"
 class WebhookSink:
     """Posts to one address. ValueError for a template that is not one, or a secret that is not base64.
 
-    `secret`: any text, or `whsec_` and base64 as the standard has it. `headers` are sent as they are.
+    `path`: a template of what is appended to the address. `secret`: any text, or `whsec_` and base64 as the
+    standard has it. `headers` are sent as they are.
     """
 
     kind = "webhook"
@@ -51,6 +53,7 @@ class WebhookSink:
         url: SecretStr,
         *,
         template: str | None = None,
+        path: str = "",
         content_type: str = JSON_TYPE,
         secret: SecretStr | None = None,
         headers: Mapping[str, SecretStr] | None = None,
@@ -59,6 +62,7 @@ class WebhookSink:
         self.name = name
         self._url = url
         self._template = None if template is None else compiled(template)
+        self._path = compiled(path)
         self._type = content_type
         self._secret = None if secret is None else _key(secret)
         self._headers = dict(headers or {})
@@ -66,7 +70,8 @@ class WebhookSink:
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Post one notification."""
-        body = self.body(payload_of(notification, now_ms))
+        payload = payload_of(notification, now_ms)
+        body = self.body(payload)
         headers = {name: value.get_secret_value() for name, value in self._headers.items()}
         headers |= {"Content-Type": self._type, "webhook-id": short(notification.key)}
         headers["webhook-timestamp"] = str(now_ms // 1000)
@@ -74,7 +79,8 @@ class WebhookSink:
             headers["webhook-signature"] = signature(
                 self._secret, headers["webhook-id"], now_ms // 1000, body
             )
-        self._poster.post(self._url.get_secret_value(), body, headers, now_ms, takes_pages=True)
+        url = self._url.get_secret_value() + _rendered(self._path, payload)
+        self._poster.post(url, body, headers, now_ms, takes_pages=True)
         return Sent()
 
     def close(self) -> None:
@@ -96,6 +102,7 @@ class WebhookSink:
 def compiled(template: str) -> Template:
     """Return a template of the sandbox; ValueError says what is wrong and in which line."""
     sandbox = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+    sandbox.filters |= {"markdown": escape, "short": short}
     try:
         return sandbox.from_string(template)
     except TemplateError as error:

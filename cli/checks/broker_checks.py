@@ -78,7 +78,7 @@ def cleanup(admin: "ClusterAdmin", settings: "Settings") -> Result:
     policy = admin.topic_configs(name).get("cleanup.policy")
     if policy is None:
         remedy = f"Grant DescribeConfigs on the topic {name}."
-        return Result(check, ok=False, found="not told by the brokers", remedy=remedy, optional=True)
+        return Result(check, ok=False, found="not returned by the brokers", remedy=remedy, optional=True)
     fine = {part.strip() for part in policy.split(",")} == {"compact"}
     remedy = (
         f"Set cleanup.policy=compact on {name}: brokers that restart lose their groups' offsets, and the "
@@ -239,7 +239,7 @@ def group_values(admin: "ClusterAdmin", _settings: "Settings") -> Result:
         )
         found += "a session timeout of their own is not known, the brokers' is assumed"
     remedy = "Grant DescribeConfigs on the groups (`*`), or set `session_timeout` in "
-    return Result(name, not missing, found, f"{remedy}`detection.group_overrides`.", optional=True)
+    return Result(name, not missing, found, f"{remedy}`detection.groups`.", optional=True)
 
 
 REMOTE: dict[str, BrokerCheck] = {

@@ -178,7 +178,7 @@ def missing(refused: Mapping[str, str], errors: Mapping[str, int], groups: Mappi
         parts.append(f"the ends of {sum(errors.values())} partition(s) are not known: {told}")
     if groups:
         told = ", ".join(f"{name} ({groups[name]})" for name in sorted(groups)[:3])
-        parts.append(f"the brokers do not tell the committed offsets of {len(groups)} group(s): {told}")
+        parts.append(f"the brokers do not return the committed offsets of {len(groups)} group(s): {told}")
     return "; ".join(parts)
 
 

@@ -3,11 +3,12 @@
 The leader of a classic group assigns by what it knows. One that knows only its own topics (kafkajs) gives
 partitions to members that do not subscribe to them, which read none of them, and nobody those of the others'
 topics: a silent outage where two applications share a group id. A partition that two members own is read
-twice. Each of these is wrong whatever the assignor. That a topic which is subscribed to is owned by nobody is
-told beside them, for no record says whether it exists. Only where every subscription and assignment can be
-read; never of classic Kafka Streams, whose members subscribe to more than their tasks read. Of epoch-based
-groups the target is judged, once it is reached: a partition, or an active task, of two members or of none.
-Share groups assign one partition to several members on purpose.
+twice. Each of these is wrong whatever the assignor. Topics that are subscribed to and owned by nobody are
+named beside them. No record says whether such a topic exists, so alone it is judged where the brokers are
+asked (`lag/unowned.py`). Only where every subscription and assignment can be read; never of classic Kafka
+Streams, whose members subscribe to more than their tasks read. Of epoch-based groups the target is judged,
+once it is reached: a partition, or an active task, of two members or of none. Share groups assign one
+partition to several members on purpose.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 TWO_APPLICATIONS = "two applications share this group id"
 
 _NAMED, _SOME, _SEVERAL = 5, 3, 2
+_MAX_UNOWNED = 20
 _SHARED = 0.4
 _UNJUDGED = frozenset({"stream"})
 
@@ -58,8 +60,11 @@ class Faults:
 def judge(state: GroupState, scene: Scene, after: Membership) -> list[Finding]:
     """Open, or resolve, what is wrong in the assignment of a completed generation."""
     if state.protocol in _UNJUDGED or not is_readable(state, after):
+        state.unowned = []
         return close(state, scene)
-    return _open_or_close(state, scene, faults(state, after.subscriptions), after.subscriptions)
+    found = faults(state, after.subscriptions)
+    state.unowned = list(found.unowned[:_MAX_UNOWNED])
+    return _open_or_close(state, scene, found, after.subscriptions)
 
 
 def judge_converged(state: GroupState, scene: Scene) -> list[Finding]:

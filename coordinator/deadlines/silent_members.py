@@ -196,10 +196,10 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
         )
         return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, *names_of(member)),)
     if member.epoch == AWAY:
-        why = f"it said that it goes, and is not back {seconds(silence)} after its last sign of life"
+        why = f"it announced that it leaves, and is not back {seconds(silence)} after its last sign of life"
         return (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.7, why, *names_of(member)),)
     timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
-    why = f"silent {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}" + (
+    why = f"no commit for {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}" + (
         f"; commits every {seconds(member.cadence)} until then" if member.cadence >= 0 else ""
     )
     traffic = end.basis == "traffic"

@@ -178,7 +178,7 @@ def _behind(state: GroupState) -> list[Member]:
 def _suspect_stuck(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:
     since = min(member.last_commit for member in stopped)
     silent = scene.ts - _newest(stopped)
-    why = f"{len(stopped)} members that commit when idle stopped together, silent {seconds(silent)}"
+    why = f"{len(stopped)} members that commit when idle stopped together {seconds(silent)} ago"
     found = _suspected(state, scene, Kind.REBALANCE_IN_PROGRESS, since, why, {})
     state.held_id, state.held_at = found.id, since
     return found

@@ -145,9 +145,9 @@ def why_of(way: Way, one: Departed) -> str:
     if one.trace.last < 0 and one.family == CONNECT:
         text = f"{seconds(one.since)} in the generation, in which a Connect worker commits nothing"
     elif one.trace.last < 0:
-        text = f"no commit in its {seconds(one.since)} of the generation"
+        text = f"no commit in the {seconds(one.since)} that it was in the generation"
     else:
-        text = f"silent {seconds(one.trace.last)} before the join phase ended"
+        text = f"no commit for {seconds(one.trace.last)} before the join phase ended"
     if way is Way.STALLED:
         name = "max.poll.interval, as configured," if one.poll_interval else "rebalance timeout"
         text += f"; {name} {seconds(one.poll_interval or one.rebalance)}"
@@ -163,7 +163,7 @@ def why_of(way: Way, one: Departed) -> str:
         text += "; its last commits made no progress"
         text += ", those of its siblings did" if one.unmoved > 1 else ""
     if way is Way.DIED and not one.static and not FAMILIES[one.family].says_goodbye:
-        text += "; its client never says goodbye, so a planned stop looks the same"
+        text += "; its client never sends LeaveGroup, so a planned stop looks the same"
     return text
 
 

@@ -21,6 +21,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.rebalance import visits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -43,6 +44,7 @@ _LIVES = frozenset({Cause.JOIN_DEADLINE_MISSED, Cause.POLL_INTERVAL_EXCEEDED})
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
 _COOPERATIVE = "cooperative-sticky"
 _RECENT = 10
+_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +101,7 @@ def _poll(facts: Facts) -> Iterable[Advice]:
         more = f"raise it to at least {seconds(2 * gap.ms)}, {remedy}"
         if not gap.proven:
             reason += "; that may be one batch, or a time without records"
-            more = f"look at its lag of then: if it had records to read all that time, {more}"
+            more = f"check its lag at that time: if it had records to read all that time, {more}"
         yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
     elif breached and facts.families and all(one.enforces_poll is False for one in facts.families):
         reason = f"members did not rejoin within the rebalance timeout {_times(breached)} lately"
@@ -140,6 +142,11 @@ def _shared(facts: Facts) -> Iterable[Advice]:
     elif shared := _named_by(facts, Cause.GROUP_ID_SHARED):
         remedy = "give the application that uses assign(), or only commits, one of its own"
         yield Advice("group.id", remedy, shared[-1].why)
+    asked = {topic for topics in facts.subscriptions.values() for topic in topics}
+    foreign = visits.unsubscribed(facts.state, asked)
+    if foreign:
+        reason = f"commits while members live for topics that none reads: {', '.join(foreign[:_NAMED])}"
+        yield Advice("group.id", "look for a member that assigns itself, or a transactional producer", reason)
 
 
 def _named_by(facts: Facts, cause: Cause) -> list[CauseEntry]:
@@ -211,7 +218,7 @@ def _assignors(facts: Facts) -> Iterable[Advice]:
     used = [f.protocol for f in facts.findings if f.kind is Kind.REBALANCE and f.protocol][-_RECENT:]
     # One change is a roll-out that was finished, for all that is known.
     if facts.state.group_type == "classic" and sum(old != new for old, new in pairwise(used)) > 1:
-        reason = f"lately the group went to and fro between {', '.join(sorted(set(used)))}"
+        reason = f"lately the group alternated between {', '.join(sorted(set(used)))}"
         yield Advice("partition.assignment.strategy", "finish the roll-out, or take it back", reason)
 
 
@@ -293,7 +300,7 @@ def _scheduled(facts: Facts) -> Iterable[Advice]:
     if every is not None and not facts.settings.expected_churn:
         reason = f"members join, work and leave every {seconds(every)}, each time with a goodbye"
         remedy = "if that is meant, declare expected_churn for the group: it is no storm then"
-        yield Advice("group_overrides", remedy, reason)
+        yield Advice("groups", remedy, reason)
 
 
 def _eager(facts: Facts) -> Iterable[Advice]:

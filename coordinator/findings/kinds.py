@@ -95,7 +95,7 @@ _UNLISTED = {
     "unlisted_digest": "SHA-256 of their sorted ids, shortened",
 }
 _MEMBER_DETAILS = {
-    "silence_ms": "last commit of the member to the end of the join barrier, ms",
+    "silence_ms": "from the member's last commit to the end of the join phase, ms",
     "session_timeout_ms": "the member's session timeout, ms",
     "rebalance_timeout_ms": "the member's rebalance timeout (max.poll.interval for most clients), ms",
     "cadence_ms": "the member's usual time between commits, ms",
@@ -143,7 +143,7 @@ KINDS: dict[Kind, KindSpec] = {
             "bumps": "epoch-based groups: epoch bumps in this convergence",
             "partial": "1 where the record's assignment could not be read in full",
             "disruptive": "1 where storms count it, a member's fault caused it, or others failed before it",
-            "renewed": "1 where others took the places of all members, who had said goodbye",
+            "renewed": "1 where new members replaced all members, which had left cleanly",
             "held_by": "member id of the departed member that the join phase waited for",
         }
         | _UNLISTED
@@ -178,7 +178,10 @@ KINDS: dict[Kind, KindSpec] = {
         Severity.INFO,
         DrivenBy.PROBE,
         "the probe sees the group rebalancing; resolved with the measured duration",
-        {"sightings": "looks in which it was rebalancing", "duration_ms": "first to last sighting, ms"},
+        {
+            "sightings": "probe samples in which it was rebalancing",
+            "duration_ms": "first to last probe sample, ms",
+        },
     ),
     Kind.REBALANCE_STUCK: _phased(
         Scope.GROUP,
@@ -186,8 +189,8 @@ KINDS: dict[Kind, KindSpec] = {
         DrivenBy.PROBE,
         "one unbroken rebalance past the threshold",
         {
-            "sightings": "looks in which it was rebalancing",
-            "duration_ms": "first to last sighting, ms",
+            "sightings": "probe samples in which it was rebalancing",
+            "duration_ms": "first to last probe sample, ms",
             "threshold_ms": "duration from which a rebalance is stuck, ms",
             "waits_for": "client ids of members that have not rejoined, suspected by their commits",
             "waits_for_confidence": "how sure that is",
@@ -198,14 +201,14 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "ONE member was expired by the coordinator, or 20 and more at once",
+        "the coordinator expired a member; 20 and more at once are one finding",
         _MEMBER_DETAILS | _WAITED,
     ),
     Kind.POLL_INTERVAL_EXCEEDED: _once(
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
-        "ONE member stopped polling for max.poll.interval, or 20 and more; stands beside the rebalance",
+        "a member stopped polling for max.poll.interval; 20 and more at once are one finding",
         _MEMBER_DETAILS | _WAITED,
     ),
     Kind.MEMBER_SILENT: _phased(
@@ -217,7 +220,7 @@ KINDS: dict[Kind, KindSpec] = {
             "deadline": "session, poll (an update), or rebalance (of a member that must give up partitions)",
             "basis": "why its silence means something: idle (it commits when idle), traffic (its offsets and "
             "others' on its topics moved steadily, the others' still do), unrevoked (partitions to give up)",
-            "assumed": "1 where nobody told the session timeout (in no record), or a group's own was unread",
+            "assumed": "1 where the session timeout is assumed",
             "deadline_at": "when the deadline passed, ms since epoch",
             "silence_ms": "last commit to the deadline, ms",
             "session_timeout_ms": "the member's session timeout, ms",
@@ -239,7 +242,7 @@ KINDS: dict[Kind, KindSpec] = {
             "worst_host": "its host; none where it came from one after the other",
             "worst_member": "newest member id of that client",
             "worst_instance": "its instance id, if it is static",
-            "worst_share": "its share of the generations in the window (by sightings: of the barriers), 0..1",
+            "worst_share": "its share of the generations in the window (or of the join phases), 0..1",
             "total": "generations since the storm opened",
             "rule": "generations or sightings",
         }
@@ -249,7 +252,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
-        "every member went and came back about once",
+        "every member left and returned about once",
         {
             "restarted": "members that were replaced",
             "window_ms": "first to last replacement, ms",
@@ -261,7 +264,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
-        "a static member came back in the same generation: no rebalance; again and again it is a warning",
+        "a static member came back in the same generation: no rebalance; a warning if it repeats",
         {
             "instance_id": "the instance id",
             "previous_member_id": "its member id before",
@@ -294,7 +297,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.CLUSTER,
         Severity.WARNING,
         DrivenBy.PROBE,
-        "a broker answered nobody, then expired members of its groups at once",
+        "a broker did not respond, then expired members of its groups at once",
         {
             "broker": "broker id",
             "silent_ms": "for how long, ms",
@@ -307,7 +310,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
-        "the last member went: as loud as the fault, critical for always_on",
+        "the last member left; as severe as the cause, critical for always_on",
         {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"}
         | _UNLISTED
         | _COST,
@@ -316,7 +319,7 @@ KINDS: dict[Kind, KindSpec] = {
         Scope.GROUP,
         Severity.WARNING,
         DrivenBy.CLOCK,
-        "the group is empty, or subscribes to a topic no more, and within 24 h of losing those offsets",
+        "the group is empty, or no longer subscribes to a topic, and those offsets expire within 24 h",
         {
             "expires_at": "when the offsets expire, ms since epoch",
             "retention_ms": "offsets.retention, ms",
@@ -354,8 +357,10 @@ KINDS: dict[Kind, KindSpec] = {
             "unread": "partitions of members that do not subscribe to their topic: nobody reads them",
             "twice": "partitions that more than one member owns: read twice",
             "skipped": "partitions that nobody owns, between others of their topic that are owned",
-            "applications": "sets of members without a common topic: from 2 on, several share the group id",
-            "unowned_topics": "topics that are subscribed to and owned by nobody, not checked to exist",
+            "applications": "sets of members without a common topic; from 2 on, several share the id",
+            "unowned_topics": "subscribed topics that nobody owns; not checked without `unowned`",
+            "unowned": "partitions of these topics, confirmed by the brokers",
+            "arrived": "records that arrived there since",
         },
     ),
     Kind.GROUP_TOO_LARGE: _phased(
@@ -425,7 +430,7 @@ KINDS: dict[Kind, KindSpec] = {
             "topic": "topic of the partition that is next",
             "partition": "that partition",
             "partitions": "how many partitions of the group are near",
-            "left_ms": "time until then at the rate of the last looks, ms",
+            "left_ms": "time until then at the rate of the last samples, ms",
             "committed_offset": "committed offset of that partition",
             "earliest_offset": "its earliest offset now",
         },
@@ -451,7 +456,7 @@ KINDS: dict[Kind, KindSpec] = {
             "cause": "which degradation this is",
             "sink": "which receiver of alerts fails",
             "records": "records missed or lost; where it is behind: of a batch; in the end: of the largest",
-            "lag_ms": "how far behind, ms; an update tells that it has doubled, the end how far at most",
+            "lag_ms": "how far behind, ms; an update says that it has doubled, the end has the maximum",
             "seen": "groups the probe sees",
             "expected": "groups the topic says are alive",
             "missing": "one of the groups that the probe does not see",

@@ -138,7 +138,7 @@ def _one_for(found: Sequence[Finding], events: Mapping[str, Finding]) -> Finding
 def _why(number: int, total: int | None, silences: Sequence[int]) -> str:
     text = f"{number:,} members" if total is None else f"{number:,} of {total:,} members"
     if silences:
-        text += f", silent for {seconds(silences[0])} to {seconds(silences[-1])}"
+        text += f", without a commit for {seconds(silences[0])} to {seconds(silences[-1])}"
     return text
 
 

@@ -12,9 +12,26 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import Member
 
 
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+
+
 def seconds(ms: int) -> str:
-    """Duration for a sentence."""
-    return f"{ms / 1000:.1f} s"
+    """Return a duration for a sentence: in seconds below ten minutes, above in its two largest units."""
+    if ms < 10 * _MINUTE:
+        return f"{ms / 1000:.1f} s"
+    if ms < _HOUR:
+        return _units(ms, _MINUTE, "min", 1_000, "s")
+    return _units(ms, _HOUR, "h", _MINUTE, "min") if ms < 2 * _DAY else _units(ms, _DAY, "d", _HOUR, "h")
+
+
+def _units(ms: int, large: int, name: str, small: int, small_name: str) -> str:
+    rest = ms % large // small
+    return f"{ms // large} {name}" + (f" {rest} {small_name}" if rest else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, which takes an s but for one."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def likely(cause: str, confidence: float) -> str:
@@ -34,12 +51,9 @@ def entry(member: Member | MemberEntry, cause: Cause, confidence: float, why: st
 
 def maybe_removed(member: Member | MemberEntry, silence: int) -> CauseEntry:
     """Make the cause entry of a member that left and was back at once; `silence` in ms."""
-    why = (
-        f"silent {seconds(silence)} before the join phase ended, and back as a new member within it, as one "
-    )
-    return CauseEntry(
-        Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why + "that an administrator removed", *names_of(member)
-    )
+    why = f"no commit for {seconds(silence)} before the join phase ended; it rejoined within the same phase, "
+    why += "as after a removal by an administrator"
+    return CauseEntry(Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why, *names_of(member))
 
 
 def joined(member: Member, sizes: tuple[int, int], *, alone: bool) -> CauseEntry:

@@ -125,6 +125,7 @@ class Board:
         """Groups whose committed offsets the brokers shall be asked for next; replaced as a whole, too."""
         self._ends: dict[str, list[Ends]] = {}
         self._ids: dict[str, str] = {}
+        self._unowned: frozenset[str] = frozenset()
         self._wanted_at = -WANT_MS
         self._then: dict[tuple[str, int], list[int]] = {}
 
@@ -191,7 +192,13 @@ class Board:
             for consumed in self.groups.values()
             for topic, places in consumed.written.items()
             if any(place.at > since for place in places.values())
-        )
+        ).union(self._unowned)
+
+    def include(self, unowned: frozenset[str]) -> None:
+        """Ask for the ends of topics that no member owns, too."""
+        if unowned != self._unowned:
+            self._unowned = unowned
+            self.topics |= unowned
 
     def take(self, sample: EndsSample, busy: Collection[str]) -> None:
         """Take a sample of ends; `busy`: groups that rebalance, whose windows begin anew."""

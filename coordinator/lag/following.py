@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.lag.costs.rebalances import RebalanceCosts
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging import Judging
 from rebalance_monitor.coordinator.lag.losses import Losses
+from rebalance_monitor.coordinator.lag.unowned import Unowned, wanted
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Lag:
         self._judging.silences = self._silences
         self._losses = Losses(settings, cluster, memory.get("losses"))
         self._costs = Costs(settings, memory.get("costs"))
+        self._unowned = Unowned(settings, cluster, memory.get("unowned"))
         self._roll_ups = RollUpCosts(memory.get("roll_ups"))
         self._rebalances = RebalanceCosts(settings, cluster, memory.get("rebalances"))
         self._before: EndsSample | None = None
@@ -86,6 +88,7 @@ class Lag:
             "judging": self._judging.snapshot(),
             "losses": self._losses.snapshot(),
             "costs": self._costs.snapshot(),
+            "unowned": self._unowned.snapshot(),
             "rebalances": self._rebalances.snapshot(),
             "roll_ups": self._roll_ups.snapshot(),
             "silences": msgspec.to_builtins(self._silences),
@@ -98,6 +101,7 @@ class Lag:
         told = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in told]
         ended = self.forget(news.removed, news.wall)
         ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall)
+        self.board.include(wanted(news.summaries))
         rebalancing = news.rebalancing | {one.group for one in told if one.group and one.kind in _REBALANCED}
         found = self.on_samples(news.samples, news.summaries, rebalancing)
         return [*self.priced(told), *found, *ended]
@@ -105,7 +109,7 @@ class Lag:
     @property
     def opened(self) -> frozenset[str]:
         """Incidents that are open, and end by lag alone."""
-        return self._judging.opened | self._losses.opened
+        return self._judging.opened | self._losses.opened | self._unowned.opened
 
     def lags(self) -> dict[str, GroupLag]:
         """Return the newest lag of each group that has one."""
@@ -125,6 +129,7 @@ class Lag:
         for group in groups:
             found += self._judging.end(group, at, "expired")
             found += self._losses.end(group, at, "expired")
+            found += self._unowned.end(group, at, "expired")
             self._costs.forget(group)
             self._rebalances.forget(group)
             self._silences.pop(group, None)
@@ -149,6 +154,7 @@ class Lag:
             }
             self.board.take(sample, unsettled | set(rebalancing))
             found += self._check_groups(sample, summaries, unsettled | set(rebalancing))
+            found += self._unowned.on_sample(sample, summaries, rebalancing)
             if sample.earliest:
                 self._before = sample
         return found

@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import joined, names_of, replaced
+from rebalance_monitor.coordinator.findings.wording import counted, joined, names_of, replaced
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import remember
@@ -204,18 +204,19 @@ def _same_members(state: GroupState) -> list[CauseEntry]:
     if state.rehashed:
         # A topic that was just created becomes known by and by.
         share = 0.55 if state.bumped_at - state.started_at <= rolling_restarts.START_MS else 0.85
-        why = f"what the group notes of its topics changed: which, their partitions or racks{_topics(state)}"
+        why = f"the group's metadata of its topics changed: their names, partitions or racks{_topics(state)}"
         return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
     if state.group_type == "share":
         why = f"partitions were initialised for the group, and can be assigned now{_topics(state)}"
         return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
+    bumps = counted(state.bumps, "epoch bump")
     if state.group_type == "streams":
-        why = f"{state.bumps} epoch bumps with the same members: a setting, the topology or a warm-up task"
+        why = f"{bumps} with the same members: a setting, the topology or a warm-up task"
         return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
     if state.metadata_hash:
-        why = f"{state.bumps} epoch bumps with the same members and topics: a pattern or an assignor changed"
+        why = f"{bumps} with the same members and topics: a pattern or an assignor changed"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why)]
-    why = f"{state.bumps} epoch bumps without a change of members: subscriptions or topic metadata changed"
+    why = f"{bumps} without a change of members: subscriptions or topic metadata changed"
     return [
         CauseEntry(Cause.PARTITIONS_CHANGED, 0.4, why),
         CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why),

@@ -229,7 +229,7 @@ def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
         return usual
     why = (
         f"it had {seconds(took)} to give up partitions; rebalance timeout {seconds(limit)}, "
-        "which a coordinator that was loaded meanwhile counts anew"
+        "which starts again where a coordinator was loaded meanwhile"
     )
     entry = CauseEntry(Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why, *names_of(member))
     rest = [changed(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes]

@@ -23,7 +23,7 @@ from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, Finding, finding_id
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
 from rebalance_monitor.coordinator.findings.massed import BESIDE, before
-from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.findings.wording import counted, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,7 +156,7 @@ class Outages:
         timeouts = [(one.session_timeout_ms or 0) + (one.rebalance_timeout_ms or 0) for one in lost]
         outage.patience = max(outage.patience, *timeouts, -1)
         silent = seconds(_until(outage, finding.at) - outage.since)
-        why = f"broker {broker} answered nobody for {silent}, so no heartbeat reached it"
+        why = f"broker {broker} did not respond for {silent}, so no heartbeat reached it"
         rest = (
             replace(one, confidence=min(one.confidence, _DOUBT)) if one.cause in LOSSES else one
             for one in finding.causes
@@ -197,11 +197,11 @@ class Outages:
         incident = finding_id(self._cluster, Kind.BROKER_AWAY, "cluster", anchor, phase="opened")
         outage.incident = incident
         silent = (at if outage.back < 0 else outage.back) - outage.since
-        why = f"broker {broker} answered nobody for {seconds(silent)}; "
-        why += f"then members of {len(groups)} groups expired"
+        why = f"broker {broker} did not respond for {seconds(silent)}; "
+        why += f"then members of {counted(len(groups), 'group')} expired"
         details: Details = {"broker": int(broker), "silent_ms": silent, "not_back": len(late)}
         if late:
-            why += f"; {len(late)} of them are not back"
+            why += f"; {len(late)} of them not recovered"
             details["missing"] = late[0]
         loud = len(late) * _TENTH > len(groups)
         return Finding(

@@ -75,7 +75,7 @@ class Probed:
         found = self._find(Kind.REBALANCE_STUCK, name, group, at, phase, group.stuck, state)
         group.stuck = found.incident or ""
         duration = group.stuck_for(at)
-        why = f"seen rebalancing without a completed generation for {seconds(duration)}"
+        why = f"rebalancing for {seconds(duration)} without a completed generation"
         details: Details = {
             "sightings": group.count,
             "duration_ms": duration,

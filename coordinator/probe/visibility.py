@@ -86,7 +86,7 @@ class Visibility:
             return []
         goes_on = bool(unseen) and self._opened >= 0
         seen = len(expected) - len(unseen)
-        why = f"the brokers list {seen} of {len(expected)} groups that the topic says are alive"
+        why = f"the brokers list {seen} of {len(expected)} groups that have members by the topic's records"
         if dead:
             some = "; ".join(f"of partition {one} they list 0 of {count}" for one, count in dead.items())
             why += f"; {some}: its coordinator does not serve it"

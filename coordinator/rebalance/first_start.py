@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def begun(state: GroupState, members: int, *, new: bool) -> tuple[CauseEntry, ...]:
     """Causes of the first `members` that were read of a group; `new`: the group did not exist."""
     if state.migrated > 0:
-        why = f"members that came with it from the other protocol: {state.migrated}"
+        why = f"members carried over from the other protocol: {state.migrated}"
         return (CauseEntry(Cause.GROUP_MIGRATED, 1.0, why),)
     if not new and state.migrated < 0:
         why = f"the first record of this group that the monitor has read; members: {members}"

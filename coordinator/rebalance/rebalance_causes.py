@@ -14,6 +14,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import (
+    counted,
     entry,
     joined,
     maybe_removed,
@@ -79,7 +80,8 @@ def _reset(after: Membership) -> list[CauseEntry]:
     """Name a coordinator that was reloaded amid a rebalance: it has lost the generation that it began."""
     if not after.reset:
         return []
-    why = f"{len(after.reset)} members rejoined without a generation, as after a reload amid a rebalance"
+    why = f"{counted(len(after.reset), 'member')} rejoined without a generation, "
+    why += "as after a reload amid a rebalance"
     return [CauseEntry(Cause.COORDINATOR_MOVED, 0.55, why)]
 
 
@@ -156,7 +158,7 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
     apart = cst - state.ts
     if announced := follow_ups.probing(state, cst):
         late = seconds(max(0, cst - state.probing_at))
-        why = f"{late} after the time that the last assignment announced; a barrier may take as long"
+        why = f"{late} after the time that the last assignment announced; a join phase may take as long"
         return [CauseEntry(Cause.STREAMS_PROBING, announced, why)]
     if follow_ups.is_migrated(state, cst):
         why = f"{seconds(apart)} after its migration, which the coordinator follows with a rebalance"
@@ -171,7 +173,8 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
     # Who rejoins on and on does so by itself: no coordinator moves that often.
     again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.causes)
     if aborted:
-        untold = f"{aborted} generations are not on the topic: who came and went in them is not told"
+        lost = "1 generation has" if aborted == 1 else f"{aborted} generations have"
+        untold = f"{lost} no record on the topic: members that joined or left then are not known"
         found = [CauseEntry(Cause.UNKNOWN, 0.55, untold), replace(rejoined, confidence=0.2)]
         return found if again else [*found, CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why)]
     if again:
@@ -191,5 +194,7 @@ def _leader(state: GroupState, after: Membership) -> tuple[tuple[str, str, str, 
     """
     led = [member for member in after.members if member.member_id == state.leader]
     if led and after.unvarying:
-        return names_of(led[0]), "; its leader asked for it: of others the same subscription changes nothing"
+        return names_of(
+            led[0]
+        ), "; its leader asked for it: without a new subscription only a leader's request starts a rebalance"
     return (), "; a member asked for it, perhaps the leader"

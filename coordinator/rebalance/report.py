@@ -166,9 +166,10 @@ def _why_failed(before: GroupState, state: GroupState, count: int) -> tuple[Caus
         why = "the group's record nears the topic's max.message.bytes: beyond, no assignment can be stored"
         return (CauseEntry(Cause.ASSIGNMENT_NOT_STORED, 0.7, why),)
     first = max(before.generation, 0) + 1
-    why = f"{count} generations from {first} on are not on the topic, which does not say why they failed"
+    which = f"generation {first} has" if count == 1 else f"{count} generations from {first} on have"
+    why = f"{which} no record on the topic, which does not say why a rebalance failed"
     if _has_left(before, state):
-        why += "; the leader of before went meanwhile, perhaps before it gave its assignment"
+        why += "; the previous leader left meanwhile, perhaps before it sent the assignment"
     return (CauseEntry(Cause.UNKNOWN, 1.0, why),)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.findings.wording import counted, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -58,7 +58,9 @@ def causes(
     if foreign:
         times = max(recent[topic][1] for topic in foreign)
         last = max(recent[topic][0] for topic in foreign)
-        why = f"{times} commits while it had no members for topics that none subscribes to, the last "
+        why = (
+            f"{counted(times, 'commit')} without members, for topics that no member subscribes to, the last "
+        )
         found.append(CauseEntry(Cause.GROUP_ID_SHARED, _ANOTHER, why + _when(until - last, foreign)))
     return tuple(found)
 
@@ -76,6 +78,22 @@ def before_members(state: GroupState, until: int, asked: Collection[str] | None)
     last = max(place.at for topic in ready for place in places[topic].values())
     why = f"offsets were committed before it ever had a member, {_when(until - last, ready)}"
     return (CauseEntry(Cause.OFFSETS_RESET, _READY, why),)
+
+
+def unsubscribed(state: GroupState, asked: Collection[str]) -> list[str]:
+    """Return the topics that were committed to while members live that all together have `asked` for these.
+
+    The coordinator refuses commits of strangers then. It accepts those of a member, which has assigned itself
+    more than it subscribes to, and those of a transactional producer, whose requests need not name a member.
+    A commit within reach of the rebalance may be of a member that subscribed to the topic before it.
+    """
+    since = max(state.cst, state.ts) + _LAST_COMMITS_MS
+    places = positions.places_of(state.positions) if state.members and asked else {}
+    return sorted(
+        topic
+        for topic, found in places.items()
+        if topic not in asked and any(place.at > since for place in found.values())
+    )
 
 
 def forget(state: GroupState, asked: Collection[str] | None) -> None:

@@ -161,7 +161,8 @@ def _describe_samples(evidence: Evidence, one: Departed) -> str:
     if most < 0:
         return ""
     late = max(0, one.last_active - most), max(0, one.last_active - least)
-    return f"; {text} {seconds(late[0])} to {seconds(late[1])} into its silence"
+    since = "its last commit" if one.trace.last >= 0 else "its generation began"
+    return f"; {text} {seconds(late[0])} to {seconds(late[1])} after {since}"
 
 
 def _with_causes(plain: Finding, judged: Sequence[_Judged]) -> Finding:

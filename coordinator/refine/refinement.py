@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, join_end
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.findings.wording import counted, seconds
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _expired_barrier(finding: Finding) -> Finding:
         return finding
     if most is not None and most < limit - _CLOCKS_MS:
         return finding
-    why = f"the barrier was seen to last {seconds(seen)} at least; rebalance timeout {seconds(limit)}"
+    why = f"the join phase lasted at least {seconds(seen)}; rebalance timeout {seconds(limit)}"
     dropped = tuple(
         CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, m.member_id, m.client_id, m.host, m.instance_id)
         for m in finding.members
@@ -136,7 +136,7 @@ def _over_capacity(finding: Finding, moved_at: int) -> Finding:
     active = [m for m in gone if (m.silence_ms or 0) < (m.session_timeout_ms or 0) // 2]
     if not active or any(member.role == "joined" for member in finding.members):
         return finding
-    why = f"{len(active)} members that were active are gone {seconds(finding.at - moved_at)} after their "
+    why = f"{counted(len(active), 'active member')} removed {seconds(finding.at - moved_at)} after the "
     why += "coordinator moved: compare group.max.size"
     return replace(finding, causes=(*finding.causes, CauseEntry(Cause.GROUP_OVER_CAPACITY, 0.3, why)))
 
@@ -154,7 +154,7 @@ def _name_short_lived_member(finding: Finding, listed: Mapping[str, int]) -> Fin
     strangers = [name for name, at in listed.items() if name not in known and since < at <= ended]
     if not strangers or len(known) < (finding.members_total or 0) or not among_the_same(finding.causes):
         return finding
-    why = f"{len(strangers)} members that no record has were seen in its barrier: they came and went"
+    why = f"the probe saw {counted(len(strangers), 'member')} in the join phase that no record has"
     moved = finding.causes[0].cause is Cause.COORDINATOR_MOVED
     told = {Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED} if moved else {Cause.LEADER_REJOINED}
     rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause in told)
@@ -178,7 +178,10 @@ def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
     if len(away) >= _AWAY_LOOKS:
         # Not every restart steps the leader epoch: under ZooKeeper none does.
         return _by_coordinator(
-            finding, 0.7, away[-1], f"their coordinator had left {len(away)} looks unanswered"
+            finding,
+            0.7,
+            away[-1],
+            f"their coordinator had left {counted(len(away), 'probe request')} unanswered",
         )
     looked = any(abs(finding.at - at) <= LOOKED_MS for at in looks.led)
     return _unmoved(finding) if looked else finding

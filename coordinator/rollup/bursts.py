@@ -41,7 +41,8 @@ _CAUSES = {
     Kind.POLL_INTERVAL_EXCEEDED: Cause.POLL_INTERVAL_EXCEEDED,
 }
 _EXPIRED = (
-    "{n} groups replaced all their members at the same time; those of most were not closed, but expired"
+    "{n} groups replaced all their members at the same time; "
+    "in most groups the members expired instead of leaving"
 )
 ROLLED_UP = frozenset(_CAUSES)
 """Kinds that are told of many groups at once: with scope cluster these have phases."""
@@ -174,7 +175,7 @@ class Bursts:
         cause = Cause.SESSION_TIMEOUT if lost else _CAUSES[kind]
         why, at = (_EXPIRED if lost else _WHY[kind]).format(n=len(groups)), first
         if burst.counted:
-            why, at = f"{why}; {len(groups) - burst.counted} since it was told", burst.last
+            why, at = f"{why}; {len(groups) - burst.counted} of them since the last update", burst.last
         burst.anchor = burst.anchor or anchor
         burst.counted = len(groups)
         hosts = [host for _, _, host in burst.groups.values() if host is not None]

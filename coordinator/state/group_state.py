@@ -203,6 +203,8 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
     unassigned_id: str = ""
+    unowned: list[str] = msgspec.field(default_factory=list)
+    """Topics that members subscribe to and no member owns; whether they exist, only the brokers know."""
     beats: list[float] = msgspec.field(default_factory=list)
     """What its rebalances taught of its heartbeat interval."""
     ways: list[float] = msgspec.field(default_factory=list)

@@ -124,7 +124,7 @@ def find_completed(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     cause, changed = Cause.MEMBER_LEFT, _changed_ids(state, began)
     if 2 * crash_loops.since(storm, began) >= len(state.members):
         cause = Cause.STATIC_MEMBER_EXPIRED if changed else Cause.SESSION_TIMEOUT
-        why = f"{why}; they were not closed, but expired"
+        why = f"{why}; the members expired instead of leaving"
     if changed:
         why += f"; {changed} of their instance ids did not come back: they change with every deployment"
     details: Details = {"restarted": len(state.members), "window_ms": at - began}

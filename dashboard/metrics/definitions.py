@@ -128,7 +128,7 @@ MONITOR_METRICS = (
     ),
     _gauge("incidents_open", "open incidents", "kind", "severity"),
     _gauge("degraded", "1 while the monitor itself is degraded for this reason", "cause"),
-    _counter("findings", "live findings told", "kind", "severity"),
+    _counter("findings", "live findings published", "kind", "severity"),
     _counter("rebalances_by_cause", "completed rebalances of all groups by their most likely cause", "cause"),
     _counter("history_findings", "findings of rebuilt history: stored, never routed"),
     _counter("records_read", "records read from the offsets topic", "type"),

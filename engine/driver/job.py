@@ -34,7 +34,7 @@ from rebalance_monitor.engine.driver.plan import (
 )
 from rebalance_monitor.engine.driver.speaking import Speaking
 from rebalance_monitor.engine.memory import few_arenas
-from rebalance_monitor.engine.settings import assumed, detection_settings, origins
+from rebalance_monitor.engine.settings import assumed, detection_settings, origins_line
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.engine.topic.broker_values import BrokerValues
 from rebalance_monitor.engine.topic.guard import (
@@ -147,10 +147,10 @@ def run_job(
             return 0
         announce(settings, facts)
         detection = detection_settings(settings.detection, admin)
-        log.info("values of the cluster", **origins(detection, settings.detection))
+        log.info("values of the cluster", values=origins_line(detection, settings.detection))
         if names := assumed(detection):
             # An older broker does not have them all; others may lack a permission.
-            log.info("the brokers do not tell all values, see doctor for DescribeConfigs", assumed=names)
+            log.info("the brokers do not return all values, see doctor for DescribeConfigs", assumed=names)
         with usable(storage.root):
             state = plan_state(storage, facts, settings, kind, rebuild=options.rebuild_state)
             # A process that begins knows no positions: the state publishes all of them to it.

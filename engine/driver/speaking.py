@@ -114,4 +114,4 @@ class Speaking:
             self._is_owed = not self._writer.speak()
         except OSError as error:
             self._again_at = self._now() + AGAIN_S
-            log.warning("what the monitor noticed cannot be told yet", why=str(error)[:ERROR])
+            log.warning("notices of the monitor cannot be published yet", why=str(error)[:ERROR])

@@ -212,7 +212,7 @@ class Health:
             self._looked_at = wall
         since = wall - self._looked_at
         if since > max(PROBE_SILENT_MS, PROBE_MISSED * self._probe_ms):
-            return f"the probe has not looked for {since / 1000:.0f} s"
+            return f"the probe has taken no sample for {since / 1000:.0f} s"
         for sighting in sightings:
             silent = {str(broker) for broker, answered in sighting.brokers if not answered}
             if not sighting.brokers or silent == {NOBODY}:

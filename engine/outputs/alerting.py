@@ -113,7 +113,7 @@ class Alerting:
         if self._held_up and not before:
             log.error("alerts are held up", why=self._held_up)
         elif before and not self._held_up:
-            log.info("alerts are told again")
+            log.info("notifications are sent again")
 
 
 def is_behind(batch: Batch) -> bool | None:

@@ -25,7 +25,7 @@ class PageAlerting:
     """The alerts of one job, in its storage folder (dashboard/web/api/alerting.py)."""
 
     def __init__(self, settings: Settings, storage: Storage) -> None:
-        self.teams: Mapping[str, str] = settings.alerts.teams
+        self.teams: Mapping[str, str] = settings.detection.teams
         self.is_on = settings.alerts.is_on
         self.refused = _refused(settings)
         self._folder = storage.alerts

@@ -88,11 +88,11 @@ def replay_capture(
 def _read_samples(
     lines: Iterator[str], read: Callable[[str], Sample], path: Path | None, what: str
 ) -> Iterator[Sample]:
-    for line in lines:
+    for number, line in enumerate(lines, 1):
         try:
             yield read(line)
         except (ValueError, KeyError, TypeError) as error:
-            raise CaptureError(f"{path} has a line that is no {what}: {error}") from error
+            raise CaptureError(f"{path}, line {number} is no {what}: {error}") from error
 
 
 class Samples(Generic[Sample]):

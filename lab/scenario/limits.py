@@ -40,7 +40,7 @@ def limits_in(flags: Flags) -> dict[str, list[int]]:
 
 
 def overrides(intervals: Mapping[str, int]) -> list[dict[str, str]]:
-    """Give `detection.group_overrides` that tell the monitor the max.poll.interval (ms) of these groups."""
+    """Give `detection.groups` that tell the monitor the max.poll.interval (ms) of these groups."""
     return [{"pattern": group, "max_poll_interval": f"{poll}ms"} for group, poll in intervals.items()]
 
 

@@ -115,7 +115,7 @@ def replayed(suite: Suite) -> list[Finding]:
     # A capture holds no broker settings; the job reads them from the broker.
     settings: dict[str, object] = {"session_timeout_848": f"{SESSION_TIMEOUT_848_MS}ms", **suite.settings}
     # Nor do records hold what whoever runs these groups would tell.
-    settings |= {"group_overrides": json.dumps(overrides(suite.intervals))} if suite.intervals else {}
+    settings |= {"groups": json.dumps(overrides(suite.intervals))} if suite.intervals else {}
     command += [one for key, value in settings.items() for one in ("--set", f"detection.{key}={value}")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:

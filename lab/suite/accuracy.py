@@ -79,7 +79,7 @@ def run(
             broker = stack.enter_context(broker_for(part, version, suite / "broker"))
             if live:
                 told = overrides(undisclosed_intervals(part, seed, pace))
-                stack.enter_context(Job(broker.bootstrap, suite, {"group_overrides": told})).wait_ready()
+                stack.enter_context(Job(broker.bootstrap, suite, {"groups": told})).wait_ready()
             run_suite(broker, part, suite, seed=seed, pace=pace, clients=clients, jvms=jvms, say=say)
             # The job is some seconds behind the log; its last findings count too.
             time.sleep(10 if live else 0)

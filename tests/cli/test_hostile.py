@@ -44,7 +44,7 @@ STORED = "storage.path=none"
         (["alerts", "preview", str(CAPTURE), "--limit", "-1"], "-1 is not in the range"),
         (["alerts", "preview", str(CAPTURE), "--limit", HUGE], "is not in the range"),
         (["alerts", "preview", "empty", "--html", "none/page"], "none/page cannot be used"),
-        (["alerts", "test", "nobody", "-c", "ok.yaml"], "the receiver 'nobody' has no way out"),
+        (["alerts", "test", "nobody", "-c", "ok.yaml"], "the receiver 'nobody' has no integration"),
         (
             ["alerts", "test", "other", "-c", "ok.yaml"],
             "no receiver 'other'; there are: nobody, all",

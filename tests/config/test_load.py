@@ -79,8 +79,8 @@ def test_property_names_keep_their_dots() -> None:
             "unknown key `detection.storm_treshold` on the command line: did you mean `detection.storm_thr",
         ),
         (
-            {"detection.group_overrides": [{"pattern": "a*", "storm_treshold": 9}]},
-            "`detection.group_overrides.0.storm_treshold` on the command line: did you mean `detection.group",
+            {"detection.groups": [{"pattern": "a*", "storm_treshold": 9}]},
+            "`detection.groups.0.storm_treshold` on the command line: did you mean `detection.group",
         ),
         (
             {"probe.wings": 2},

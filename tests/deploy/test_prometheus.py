@@ -92,6 +92,28 @@ def test_the_committed_dashboard_is_the_generated_one(name: str) -> None:
     assert committed == dashboards.as_json(dashboards.boards()[name])
 
 
+@pytest.mark.parametrize("name", list(dashboards.boards()))
+def test_boards_lead_to_boards_that_exist_and_to_parameters_that_the_page_has(name: str) -> None:
+    board = json.loads(dashboards.as_json(dashboards.boards()[name]))
+    assert {link["title"] for link in board["links"]} == {"Boards", "Live page"}
+    assert set(board["links"][0]["tags"]) <= set(board["tags"])
+    links = [link["url"] for panel in board["panels"] for link in _data_links(panel)]
+    assert links
+    for url in links:
+        where, _, query = url.partition("?")
+        asked = {part.partition("=")[0] for part in query.split("&")}
+        if where.startswith("/d/"):
+            assert where.removeprefix("/d/") in {one.uid for one in dashboards.boards().values()}
+        else:
+            assert where == "${page}/"
+            assert asked <= {"group", "at", "view"}
+
+
+def _data_links(panel: dict[str, Any]) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = panel.get("fieldConfig", {}).get("defaults", {}).get("links", [])
+    return found
+
+
 def test_rules_and_dashboards_name_only_metrics_that_exist() -> None:
     asked = [rule["expr"] for body in (ALERTS, RECORDS) for rule in rules(body)]
     asked += [query for _, _, query in panels()]

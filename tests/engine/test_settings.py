@@ -68,12 +68,12 @@ def test_the_configuration_has_the_coordinators_fields_and_defaults() -> None:
 def test_overrides_become_the_coordinators() -> None:
     section = Detection.model_validate(
         {
-            "group_overrides": [{"pattern": "batch-*", "storm_threshold": 50}],
+            "groups": [{"pattern": "batch-*", "storm_threshold": 50}],
             "severity_overrides": [{"kind": "rebalance", "severity": "warning", "pattern": "pay-*"}],
         }
     )
     found = detection_settings(section)
-    assert found.group_overrides == (GroupOverride("batch-*", storm_threshold=50),)
+    assert found.groups == (GroupOverride("batch-*", storm_threshold=50),)
     assert found.severity_overrides == (SeverityOverride(Kind.REBALANCE, Severity.WARNING, "pay-*"),)
     assert found.for_group("batch-1").storm_threshold == 50
 
@@ -91,7 +91,7 @@ def test_what_the_brokers_tell_wins_over_defaults_but_not_over_the_configuration
 
 
 def test_a_session_timeout_is_the_groups_own_or_its_types_and_assumed_where_nobody_told_it() -> None:
-    section = Detection.model_validate({"group_overrides": [{"pattern": "slow-*", "session_timeout": "9s"}]})
+    section = Detection.model_validate({"groups": [{"pattern": "slow-*", "session_timeout": "9s"}]})
     brokers = Brokers(share=50_000, own={"own": 60_000, "slow-own": 60_000})
     found = detection_settings(section, brokers)
 
@@ -166,7 +166,7 @@ def is_duration(key: str) -> bool:
 )
 def test_no_other_key_stops_the_brokers_values_from_being_read(key: str) -> None:
     """As a user writes it: through all layers of the configuration."""
-    values = {"group_overrides": [{"pattern": "a-*", "storm_threshold": 9}], "always_on": ["a-*"]}
+    values = {"groups": [{"pattern": "a-*", "storm_threshold": 9}], "always_on": ["a-*"]}
     values |= {"storm_threshold": 2, "roll_up_groups": 2, "expected_pause": ["a-*"]}
     section = load(flags={f"detection.{key}": values.get(key, "1s" if is_duration(key) else 1)}).detection
     found = detection_settings(section, Brokers(session=6_000))

@@ -26,7 +26,7 @@ COLUMNS = ("id", "state", "matchers", "ends", "by", "comment")
 
 @click.group()
 def command() -> None:
-    """Try out routes and receivers, and silence alerts."""
+    """Test receivers and routes, and silence alerts for a while."""
 
 
 command.add_command(preview)
@@ -48,7 +48,9 @@ def test(receiver: str, config: Path | None, assignments: tuple[str, ...], *, le
     try:
         wanted = [sinks[name] for name in receivers.get(receiver, (receiver,)) if name in sinks]
         if not wanted and receiver in receivers:
-            raise click.BadParameter(f"the receiver {receiver!r} has no way out: whatever it gets is dropped")
+            raise click.BadParameter(
+                f"the receiver {receiver!r} has no integration: whatever it gets is dropped"
+            )
         if not wanted:
             known = ", ".join(receivers) or "none"
             raise click.BadParameter(f"there is no receiver {receiver!r}; there are: {known}")

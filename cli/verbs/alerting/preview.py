@@ -48,7 +48,7 @@ def preview(
     settings = load_settings(config, assignments)
     shown = list(islice(_messages(what, settings), limit))
     if not shown:
-        click.echo(f"There is nothing to be told in {what}.", err=True)
+        click.echo(f"No notification would be sent for {what}.", err=True)
     for heading, message in shown:
         click.secho(heading, dim=True)
         click.echo(plain.render(message) + "\n")
@@ -86,7 +86,9 @@ def _findings(what: str, settings: "Settings") -> Iterator["Finding"]:
             raise click.BadParameter(f"there is no file {what}, and no finding of this id in {stored}")
     else:
         raise click.BadParameter(f"there is no file {what}")
-    for number, line in enumerate(filter(str.strip, lines), 1):
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
         try:
             yield from_json(line)
         except (ValueError, KeyError, TypeError) as error:
@@ -125,5 +127,5 @@ def rehearsal_plan(settings: "Settings") -> "Plan":
         everyone = Receiver(name="everyone", console=Console(send_updates=True, per_minute=100_000))
         section = Alerts(receivers=(everyone,), route=Route(receiver="everyone"))
         settings = settings.model_copy(update={"alerts": section})
-        click.echo("No receivers are configured: shown is what one that gets everything would get.", err=True)
+        click.echo("No receivers are configured: this is what a receiver of everything would get.", err=True)
     return plan_of(settings, settings.cluster_name)

@@ -8,6 +8,7 @@ import click
 
 from rebalance_monitor.cli.options import config_options, load_settings
 from rebalance_monitor.cli.output import Form, output_option, write_rows
+from rebalance_monitor.config.durations import written
 
 if TYPE_CHECKING:
     from rebalance_monitor.alerts.dispatch.plan import Plan
@@ -36,7 +37,7 @@ def routes(
     assignments: tuple[str, ...],
     output: Form,
 ) -> None:
-    """List the receivers of the alerts of GROUPs, their routes, and what mutes them now."""
+    """Say who is notified of the alerts of GROUPs, by which route, and what suppresses them now."""
     from rebalance_monitor.alerts.runtime.silences import SilenceFiles, Silences
     from rebalance_monitor.alerts.setup.receivers import plan_of
     from rebalance_monitor.engine.settings import detection_settings
@@ -47,7 +48,7 @@ def routes(
     for why in silences.refresh():
         click.echo(why, err=True)
     if not settings.alerts.is_on:
-        raise click.UsageError("no receivers are configured: nobody is told anything (`alerts.receivers`)")
+        raise click.UsageError("no receivers are configured: nobody is notified (`alerts.receivers`)")
     plan = plan_of(settings, settings.cluster_name or "cluster", silences.holds)
     detection = detection_settings(settings.detection)
     extra = dict(_label(text) for text in labels)
@@ -93,8 +94,8 @@ def _rows(
                 "receiver": ", ".join(plan.rules.ways_of(route.receiver)) or f"{route.receiver} (nobody)",
                 "why": _why(plan.rules.root, route),
                 "grouped by": ", ".join(route.group_by),
-                "waits": f"{route.group_wait / 1_000:g} s, then {route.group_interval / 1_000:g} s",
-                "repeats": f"{route.repeat_interval / 1_000:g} s",
+                "waits": f"{written(route.group_wait)}, then {written(route.group_interval)}",
+                "repeats": written(route.repeat_interval),
                 "now": _fate(plan, route, labels),
             },
         )
@@ -157,7 +158,7 @@ def _fate(plan: "Plan", route: "Route", labels: "Labels") -> str:
     active = route.active_time_intervals
     if active and not any(any_holds(named[name], now) for name in active):
         return f"not active: {', '.join(active)}"
-    return "told"
+    return "notifies"
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -155,7 +155,7 @@ def _asked(
         topics = sorted({topic for names in dossier.asked.values() for topic in names})
         partitions = {one: admin.partition_count(one) for one in topics[:MAX_TOPICS]}
     except DependencyError as error:
-        click.echo(f"The brokers do not tell everything: {error}", err=True)
+        click.echo(f"The brokers did not answer everything: {error}", err=True)
     return Place(shard, shards, broker, epoch, state), partitions
 
 

@@ -19,7 +19,11 @@ from rebalance_monitor.cli.exit_codes import ExitCode
     help="Speed of a replay: seconds of record time a second; 0: all at once.",
 )
 @click.option(
-    "--every", type=click.FloatRange(0.1), default=1.0, show_default=True, help="Seconds between looks."
+    "--every",
+    type=click.FloatRange(0.1),
+    default=1.0,
+    show_default=True,
+    help="Seconds between two refreshes.",
 )
 def command(
     *,

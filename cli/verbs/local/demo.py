@@ -35,13 +35,15 @@ LOOK_S = 0.3
 @click.option("--keep", is_flag=True, help="Leave the broker up (`rebalance-monitor lab down` stops it).")
 @click.option("--kafka-version", default="4.1.1", show_default=True, help="The broker's release.")
 @click.option(
-    "--folder", type=click.Path(path_type=Path, file_okay=False), help="Keep data and logs here (new folder)."
+    "--folder",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep data and logs in this folder; it must be new or empty. Default: a temporary one.",
 )
 @click.option(
     "--slack-webhook",
     metavar="URL",
     envvar="SLACK_WEBHOOK_URL",
-    help="Tell this incoming webhook of Slack, too (or $SLACK_WEBHOOK_URL).",
+    help="Notify this incoming webhook of Slack, too (or $SLACK_WEBHOOK_URL).",
 )
 @output_option(Form.TABLE, Form.TABLE, Form.JSONL)
 def command(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     help="What lies before is history: 0:12,3:99, JSON, or a time (ISO 8601, UTC). Default: all is live.",
 )
 @group_option
-@click.option("--alerts", is_flag=True, help="Say who would have been told what and when, instead.")
+@click.option("--alerts", is_flag=True, help="List the notifications that would have been sent, instead.")
 @output_option(Form.TABLE)
 def command(
     *,
@@ -94,7 +94,7 @@ def _replay(
     took = time.monotonic() - began
     what = "notifications" if alerts else "findings"
     told = f"{written:,} {what} in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
-    click.echo(told + ("" if capture.sightings else ", without sightings"), err=True)
+    click.echo(told + ("" if capture.sightings else ", without probe samples"), err=True)
 
 
 def write_notifications(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:

@@ -1,7 +1,8 @@
 """`config thresholds GROUP`: what holds for one group, and where each value was set.
 
-The same rules as in the job: of `group_overrides`, `severity_overrides` and `teams` the first pattern that
-matches wins. Nothing is asked of a broker: a value that the brokers tell at the start is marked.
+The same rules as in the job. Of `groups` the first rule wins that matches and sets a key, of
+`severity_overrides` the first that matches. Nothing is asked of a broker: a value that the brokers return at
+the start is marked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +36,7 @@ def thresholds(group: str, config: Path | None, assignments: tuple[str, ...], ou
         *_thresholds(settings.detection, layers, group),
         *_severities(settings.detection, layers, group),
         *_patterns(settings.detection, layers, group),
-        _team(settings, layers, group),
+        _team(settings.detection, layers, group),
         *_receivers(settings, group),
     ]
     write_rows(rows, output, COLUMNS)
@@ -56,12 +57,12 @@ def _thresholds(section: "Detection", layers: Layers, group: str) -> Iterator[Ro
     from rebalance_monitor.engine.settings import BROKER_VALUES, key_of
 
     told = set(map(key_of, BROKER_VALUES))
-    number, own = _override(section, group)
-    by = _set_by(layers, "detection", "group_overrides", f"[{number}] ({own.get('pattern')})")
+    own = _own(section, group)
     names = [name for name in type(section).model_fields if not isinstance(getattr(section, name), tuple)]
-    for name in [*names, *(own.keys() - {*names, "pattern"})]:
+    for name in [*names, *(own.keys() - {*names, "team"})]:
         if name in own:
-            yield _row(name, own[name], by)
+            value, number, pattern = own[name]
+            yield _row(name, value, _set_by(layers, "detection", "groups", f"[{number}] ({pattern})"))
             continue
         origin = _set_by(layers, "detection", name)
         origin += "; the brokers' own wins" if origin == DEFAULT and name in told else ""
@@ -69,12 +70,14 @@ def _thresholds(section: "Detection", layers: Layers, group: str) -> Iterator[Ro
         yield _row(name, "not set" if value is None else value, origin)
 
 
-def _override(section: "Detection", group: str) -> tuple[int, dict[str, object]]:
-    """Return the number of the override that holds for the group, and what it sets."""
-    for number, one in enumerate(section.group_overrides):
-        if fnmatchcase(group, one.pattern):
-            return number, one.model_dump(exclude_none=True)
-    return -1, {}
+def _own(section: "Detection", group: str) -> dict[str, tuple[object, int, str]]:
+    """Return each key that a rule sets for the group, with its value and the rule's number and pattern."""
+    found: dict[str, tuple[object, int, str]] = {}
+    for number, rule in enumerate(section.groups):
+        if fnmatchcase(group, rule.pattern):
+            for key, value in rule.model_dump(exclude={"pattern"}, exclude_none=True).items():
+                found.setdefault(key, (value, number, rule.pattern))
+    return found
 
 
 def _severities(section: "Detection", layers: Layers, group: str) -> Iterator[Row]:
@@ -93,10 +96,10 @@ def _patterns(section: "Detection", layers: Layers, group: str) -> Iterator[Row]
         yield _row(name, "no" if pattern is None else "yes", _set_by(layers, "detection", name, entry))
 
 
-def _team(settings: "Settings", layers: Layers, group: str) -> Row:
-    found = next((one for one in settings.alerts.teams.items() if fnmatchcase(group, one[0])), None)
-    pattern, team = found or (None, "none")
-    return _row("team", team, _set_by(layers, "alerts", "teams", f" ({pattern})" if pattern else ""))
+def _team(section: "Detection", layers: Layers, group: str) -> Row:
+    team, number, pattern = _own(section, group).get("team", ("none", -1, ""))
+    entry = f"[{number}] ({pattern})" if pattern else ""
+    return _row("team", team, _set_by(layers, "detection", "groups", entry))
 
 
 def _receivers(settings: "Settings", group: str) -> Iterator[Row]:

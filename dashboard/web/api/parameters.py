@@ -83,7 +83,7 @@ def _time(name: str, what: str, default: int | None) -> Parameter:
 
 
 AT = _time("at", "Show the moment (ms since epoch, or ISO 8601) instead of now.", None)
-TEAM = _text("team", "Only groups of this team, by `alerts.teams`.")
+TEAM = _text("team", "Only groups of this team, by `detection.groups`.")
 GROUP = _text("group", "The group's name.", limit=32_768, required=True)
 GROUPS = (
     _text("search", "Part of the name of a group, topic, client, host or instance; case does not matter."),

@@ -54,6 +54,13 @@ export async function incident(app, params) {
     chart.fill(seen.incident);
   };
   draw();
+  if (params.has("silence") && app.at === null) {
+    // A message leads here: asked once, not again when the page is drawn anew.
+    const address = new URL(location.href);
+    address.searchParams.delete("silence");
+    history.replaceState(null, "", address);
+    notices.silence();
+  }
   let waiting = 0;
   return {
     title: `${words(seen.incident.kind)} ${seen.incident.group ?? ""}`,

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from rebalance_monitor.alerts.render.services import SERVICES
 from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of
-from rebalance_monitor.alerts.setup.setup import checked, policy_of, rules_of
+from rebalance_monitor.alerts.setup.setup import checked, policy_of, rules_of, service_of, ways_of
 from rebalance_monitor.config.alerts import Alerts
+from rebalance_monitor.config.detection import Detection
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load
 from rebalance_monitor.config.model import Settings
@@ -42,7 +44,6 @@ time_intervals:
       - times: [{start_time: "22:00", end_time: "24:00"}]
         weekdays: ["monday:friday"]
         location: Europe/Berlin
-teams: {"pay-*": payments}
 templates: {chat: '{"text": {{ title | tojson }}}'}
 watchdog: {to: [mail]}
 """
@@ -99,7 +100,7 @@ def test_the_top_route_waits_as_documented_where_nothing_is_set() -> None:
         ({"watchdog": {"to": ["dog"]}}, "receiver 'dog'"),
         (
             {"watchdog": {"to": ["mute"]}, "receivers": [{"name": "mute"}], "route": {"receiver": "mute"}},
-            "receiver 'mute', which has no way out",
+            "receiver 'mute', which has no integration",
         ),
         ({"time_intervals": [{"name": "n", "time_intervals": [{"location": "Mars/X"}]}]}, "no time zone"),
         ({"templates": {}}, "template 'chat'"),
@@ -164,7 +165,13 @@ def test_the_plan_knows_which_ways_may_close_what_ended_unseen() -> None:
     plan = plan_of(Settings(alerts=section()), "prod")
     assert {name for name, way in plan.ways.items() if way.closes} == {"sre/slack", "sre/pagerduty"}
     assert plan.watchdog.ways == ("mail/email",)
-    assert policy_of(section()).teams == {"pay-*": "payments"}
+
+
+def test_the_first_rule_that_names_a_team_says_whose_group_it_is() -> None:
+    rules = [{"pattern": "pay-*", "slow_sync": "9s"}, {"pattern": "pay-*", "team": "payments"}]
+    rules += [{"pattern": "pay-*", "team": "others"}, {"pattern": "*", "team": "rest"}]
+    teams = Detection.model_validate({"groups": rules}).teams
+    assert policy_of(section(), teams).teams == {"pay-*": "payments", "*": "rest"}
 
 
 def test_paths_of_routes_outlive_a_reordering() -> None:
@@ -246,3 +253,15 @@ def test_a_proxy_of_the_environment_is_named_as_such(monkeypatch: pytest.MonkeyP
     hook = {"url": "https://hooks.example/x"}
     with pytest.raises(ConfigError, match="the proxy that the environment names cannot be used"):
         sinks_of(Settings(alerts=section(receivers=[{"name": "hook", "webhook": hook}], watchdog={})))
+
+
+def test_a_webhook_may_name_a_ready_made_template_and_one_of_its_own_goes_before_it() -> None:
+    hook = {"name": "sre", "webhook": {"url": "https://hooks.example/x", "template": "opsgenie"}}
+    ready = section(receivers=[hook], route={"receiver": "sre"}, watchdog={})
+    assert checked(ready).problems == ()
+    (_, way) = ways_of(ready)["sre/webhook"]
+    assert service_of(ready, way) is SERVICES["opsgenie"]
+    assert plan_of(Settings(alerts=ready), "prod").ways["sre/webhook"].closes
+    own = section(receivers=[hook], route={"receiver": "sre"}, watchdog={}, templates={"opsgenie": "{}"})
+    assert service_of(own, way) is None
+    assert not plan_of(Settings(alerts=own), "prod").ways["sre/webhook"].closes

@@ -28,7 +28,7 @@ MEMBER = MemberEntry(
 CAUSE = CauseEntry(
     Cause.SESSION_TIMEOUT,
     0.93,
-    "silent 6.4 s before the join phase ended; session timeout 6.0 s; commits every 0.5 s until then",
+    "no commit for 6.4 s before the join phase ended; session timeout 6.0 s; commits every 0.5 s until then",
     member_id=MEMBER.member_id,
     client_id=MEMBER.client_id,
     host=MEMBER.host,

@@ -121,7 +121,7 @@ def test_groups_that_the_topic_says_are_alive_and_nobody_lists_are_counted_until
     found = replay_capture(tmp_path / "capture", DetectionSettings())
     opened, resolved = (finding for finding in found if finding.kind is Kind.MONITOR_DEGRADED)
     assert (opened.causes[0].cause, opened.phase) == ("probe_partial", "opened")
-    assert opened.causes[0].why == "the brokers list 2 of 3 groups that the topic says are alive"
+    assert opened.causes[0].why == "the brokers list 2 of 3 groups that have members by the topic's records"
     assert opened.details == {"cause": "probe_partial", "seen": 2, "expected": 3, "missing": THEIRS}
     assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
 

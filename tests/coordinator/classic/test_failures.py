@@ -155,7 +155,7 @@ def test_a_generation_that_failed_says_that_the_leader_of_before_is_gone() -> No
         topic.generation(60_000, 3, after)
         (failed,) = of(findings(topic), Kind.REBALANCE_FAILED)
         assert failed.previous_leader == A.member_id
-        assert ("the leader of before went meanwhile" in failed.causes[0].why) is gone
+        assert ("the previous leader left meanwhile" in failed.causes[0].why) is gone
 
 
 @pytest.mark.parametrize("jump", [1_000, 40_000, 2**31 - 20])

@@ -289,4 +289,4 @@ def test_one_that_a_barrier_kept_though_it_was_dead_expires_as_of_its_last_sign_
     topic.generation(1_601_500, 3, [a, d])
     (entry,) = causes(findings(topic.sorted()))
     assert (entry.cause, entry.member_id) == (Cause.STATIC_MEMBER_EXPIRED, "b-1")
-    assert "silent 605.6 s" in entry.why
+    assert "no commit for 10 min 5 s" in entry.why

@@ -165,7 +165,7 @@ def test_an_epoch_based_group_that_was_long_idle_is_about_to_lose_its_offsets_on
     topic.put(911_000, 3, None)
     (gone,) = of(findings(topic, settings, until=5_000), Kind.GROUP_REMOVED)
     assert gone.causes[0].cause is Cause.GROUP_EXPIRED
-    assert "901.0 s before" in gone.causes[0].why
+    assert "15 min 1 s before" in gone.causes[0].why
 
 
 def under_traffic(end_b: int, end_a: int = 60_000, partitions: tuple[int, ...] = (2, 3)) -> Topic:

@@ -156,9 +156,9 @@ def test_what_records_leave_open_is_told_with_its_numbers() -> None:
     assert "session timeout 45.0 s" in entries[Cause.SESSION_TIMEOUT].why
     assert "may have been busy for 54.0 s" in entries[Cause.MEMBER_LEFT].why
     (left, *_) = of_whom(scene.looked(300, lists=True), "b")
-    assert f"{LISTED} 0.0 s to 0.5 s into its silence" in left.why
+    assert f"{LISTED} 0.0 s to 0.5 s after its last commit" in left.why
     (left, *_) = of_whom(scene.looked(300, lists=False), "b")
-    assert f"{SAMPLED} 0.0 s to 0.5 s into its silence" in left.why
+    assert f"{SAMPLED} 0.0 s to 0.5 s after its last commit" in left.why
 
 
 def test_one_that_is_back_in_the_barrier_may_as_well_have_been_removed() -> None:

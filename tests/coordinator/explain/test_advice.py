@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from rebalance_monitor.coordinator.assignors.compare import Spread
 from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import open_dossier
@@ -53,7 +55,7 @@ def test_a_long_gap_between_commits_comes_with_both_remedies() -> None:
     assert "fewer records a poll" in told["advice"]
     assert "7.0 s between two commits" in told["reason"]
     # It was not seen to commit when idle: there may have been nothing to commit.
-    assert told["advice"].startswith("look at its lag of then: if it had records to read")
+    assert told["advice"].startswith("check its lag at that time: if it had records to read")
     assert told["reason"].endswith("that may be one batch, or a time without records")
 
 
@@ -80,7 +82,7 @@ def test_only_a_gap_of_one_that_commits_when_idle_and_of_which_all_was_read_is_s
     (sure,) = _gap_of(7_000, idle=True)
     assert sure["advice"].startswith("raise it to at least 14.0 s")
     for unsure in (_gap_of(7_000, idle=True, hole=3), _gap_of(7_000, idle=False)):
-        assert unsure[0]["advice"].startswith("look at its lag of then")
+        assert unsure[0]["advice"].startswith("check its lag at that time")
 
 
 def test_a_gap_across_a_rebalance_is_no_gap() -> None:
@@ -285,10 +287,25 @@ def visits(every: list[int], *, expires: bool = False) -> Topic:
 
 def test_a_schedule_of_goodbyes_suggests_to_declare_it_and_one_of_expiries_or_at_odd_times_does_not() -> None:
     even, odd = [60_000] * 6, [60_000, 200_000, 90_000, 60_000, 400_000, 60_000]
-    (told,) = about(advised(visits(even)), "group_overrides")
+    (told,) = about(advised(visits(even)), "groups")
     assert "60.0 s" in told["reason"]
-    assert not about(advised(visits(odd)), "group_overrides")
-    assert not about(advised(visits(even[:3])), "group_overrides")
-    assert not about(advised(visits(even, expires=True)), "group_overrides")
-    declared = replace(SETTINGS, group_overrides=(GroupOverride("g", expected_churn=True),))
-    assert not about(advised(visits(even), declared), "group_overrides")
+    assert not about(advised(visits(odd)), "groups")
+    assert not about(advised(visits(even[:3])), "groups")
+    assert not about(advised(visits(even, expires=True)), "groups")
+    declared = replace(SETTINGS, groups=(GroupOverride("g", expected_churn=True),))
+    assert not about(advised(visits(even), declared), "groups")
+
+
+@pytest.mark.parametrize(
+    ("topic", "at", "advises"), [("retry", 9_000, 1), ("retry", 2_000, 0), ("orders", 9_000, 0)]
+)
+def test_commits_while_members_live_are_of_a_member_or_a_transactional_producer(
+    topic: str, at: int, advises: int
+) -> None:
+    """A topic that members read, or a commit within reach of the rebalance, says nothing."""
+    records = Topic()
+    records.generation(0, 1, [usual(0), usual(1)])
+    records.commit(at, {1: 7}, topic)
+    told = about(advised(records), "group.id")
+    assert len(told) == advises
+    assert all("transactional producer" in one["advice"] and one["reason"].endswith("retry") for one in told)

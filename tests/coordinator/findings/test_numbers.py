@@ -83,7 +83,7 @@ def test_a_rebalance_among_the_same_members_says_how_many_there_are_of_each(gene
         "same members, topics and partitions: 3, 1 and 3; a member asked for it, perhaps the leader"
     )
     for failed in of(found, Kind.REBALANCE_FAILED):
-        assert failed.causes[0].why.startswith("2 generations from 2 on are not on the topic")
+        assert failed.causes[0].why.startswith("2 generations from 2 on have no record on the topic")
 
 
 def test_a_start_and_a_group_that_was_not_known_say_how_many_members_there_are() -> None:

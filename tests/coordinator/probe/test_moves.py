@@ -60,7 +60,10 @@ def test_a_coordinator_that_was_away_has_reloaded_though_no_leader_epoch_steps()
         looks(live, 50_000 + away * 1_000, 65_000)
         (told,) = live.refine([rebalance(63_000)])
         assert told.causes[0].cause is cause, away
-    assert told.causes[0].why == "same members 3.0 s after their coordinator had left 11 looks unanswered"
+    assert (
+        told.causes[0].why
+        == "same members 3.0 s after their coordinator had left 11 probe requests unanswered"
+    )
     (later,) = live.refine([rebalance(91_000)])
     assert later.causes[0].cause is Cause.LEADER_REJOINED
 

@@ -174,7 +174,7 @@ def test_a_storm_of_the_records_that_grows_again_after_its_end_is_still_one_stor
 
 def test_a_storm_counts_the_looks_of_its_groups_own_window() -> None:
     own = GroupOverride("g", storm_sightings_window_ms=30_000)
-    live = Live(DetectionSettings(group_overrides=(own,)), "c1")
+    live = Live(DetectionSettings(groups=(own,)), "c1")
     looks(live, 0, 40_000, state="PreparingRebalance")
     looks(live, 40_000, 60_000)
     (opened,) = storming(live, 60_000, 120_000)

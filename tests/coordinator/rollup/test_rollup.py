@@ -203,7 +203,7 @@ def test_groups_that_follow_within_the_window_are_told_with_the_others_and_later
         ("updated", found[0].id, T0),
     ]
     assert found[1].groups == (*(f"g{n}" for n in range(6)), "h0", "h1")
-    assert found[1].causes[0].why.endswith("; 2 since it was told")
+    assert found[1].causes[0].why.endswith("; 2 of them since the last update")
     assert len({one.id for one in found}) == 3
 
 

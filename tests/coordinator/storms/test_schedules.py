@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverr
 from rebalance_monitor.coordinator.storms.offenders import common
 from tests.coordinator.support.timeline import T0, Client, Topic, findings, of, watched
 
-SCHEDULED = DetectionSettings(group_overrides=(GroupOverride("g", expected_churn=True),))
+SCHEDULED = DetectionSettings(groups=(GroupOverride("g", expected_churn=True),))
 
 
 def pod_of(version: int, number: int) -> Client:

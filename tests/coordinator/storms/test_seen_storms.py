@@ -137,7 +137,7 @@ def test_groups_have_thresholds_of_their_own_for_what_the_probe_sees() -> None:
     own = GroupOverride("g*", storm_sightings_share=0.3, storm_sightings_window_ms=60_000)
     found = {}
     for name in ("g", "other"):
-        live = Live(DetectionSettings(group_overrides=(own,)), "c1")
+        live = Live(DetectionSettings(groups=(own,)), "c1")
         seen = (RebalancingGroup(name, "PreparingRebalance", "classic", "consumer"),)
         looks = [
             ProbeSample(T0 + at, seen if at % 10_000 < 4_000 else (), ((7, 1, 1),), ((1, True),))
@@ -152,7 +152,7 @@ def test_groups_have_thresholds_of_their_own_for_what_the_probe_sees() -> None:
 
 def test_a_storm_by_the_probe_ends_after_the_groups_own_window() -> None:
     own = GroupOverride("g", storm_sightings_window_ms=30_000)
-    live = Live(DetectionSettings(group_overrides=(own,)), "c1")
+    live = Live(DetectionSettings(groups=(own,)), "c1")
     found = live.on_samples(
         [look(at, seen=at < 60_000 and at % 10_000 != 0) for at in range(0, 180_000, 1_000)]
     )

@@ -187,10 +187,10 @@ def test_a_scale_out_is_no_storm() -> None:
 
 def test_a_pattern_of_groups_has_thresholds_of_its_own() -> None:
     quiet = GroupOverride("g", storm_threshold=50)
-    assert not of(findings(crash_loop(8), DetectionSettings(group_overrides=(quiet,))), Kind.STORM)
+    assert not of(findings(crash_loop(8), DetectionSettings(groups=(quiet,))), Kind.STORM)
     others = GroupOverride("batch-*", storm_threshold=50)
     hasty = GroupOverride("g*", storm_threshold=2, storm_window_ms=60_000, storm_quiet_ms=1_000)
-    settings = DetectionSettings(group_overrides=(others, hasty))
+    settings = DetectionSettings(groups=(others, hasty))
     opened = of(findings(crash_loop(3), settings), Kind.STORM)[0]
     assert (opened.details["threshold"], opened.details["window_ms"]) == (2, 60_000)
 

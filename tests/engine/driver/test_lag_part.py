@@ -95,7 +95,7 @@ def test_the_memory_of_lag_is_json_and_comes_back() -> None:
     driver = parts(ends)
     driver.findings(batch(T0, 100), T0)
     kept = driver.into(Snapshot())
-    assert set(kept.lag) == {"judging", "losses", "costs", "silences", "rebalances", "roll_ups"}
+    assert set(kept.lag) == {"judging", "losses", "costs", "silences", "rebalances", "roll_ups", "unowned"}
     parts(ends, Snapshot(**json.loads(json.dumps(asdict(kept)))))
 
 

@@ -211,7 +211,7 @@ def test_a_probe_that_has_ended_is_said() -> None:
     assert said(health, 0, (look(True),)) == []  # noqa: FBT003
     assert [said(health, lag) for lag in (5_000, 9_000)] == [[], []]
     found = health.on_batch(Batch(), (), T0 + 61_000)
-    assert [finding.causes[0].why for finding in found] == ["the probe has not looked for 61 s"]
+    assert [finding.causes[0].why for finding in found] == ["the probe has taken no sample for 61 s"]
     assert said(health, 0, (look(True),)) == ["probe_partial resolved"]  # noqa: FBT003
 
 

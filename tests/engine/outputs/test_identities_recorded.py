@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 RECORDED = Path(__file__).parents[2] / "fixtures" / "scenarios"
 NAMES = sorted(path.name for path in RECORDED.iterdir() if (path / "capture").is_dir())
 OF_CLIENTS = {"memberId", "groupInstanceId", "instanceId", "clientId", "clientHost", "leader"}
-TOLD = {"group", "groups", "topics"}
+TOLD = {"group", "groups", "topics", "unowned_topics"}
 
 
 def leaves(

@@ -45,11 +45,12 @@ def config(tmp_path: Path, slack: SlackFake) -> str:
         "receivers": receivers,
         "route": {"receiver": "sre", "routes": routes},
         "time_intervals": always,
-        "teams": {"pay-*": "payments"},
     }
+    detection = {"groups": [{"pattern": "pay-*", "team": "payments"}]}
     path = tmp_path / "c.yaml"
     (tmp_path / "store").mkdir()
     body = {"cluster_name": "prod", "storage": {"path": str(tmp_path / "store")}, "alerts": alerts}
+    body["detection"] = detection
     path.write_text(yaml.safe_dump(body), encoding="utf-8")
     return str(path)
 
@@ -77,10 +78,10 @@ def test_routes_say_who_and_why(config: str, capsys: pytest.CaptureFixture[str])
     assert run(["alerts", "routes", "orders", "pay-1", "test-1", "-c", config, "-o", "jsonl"]) == 0
     told = [row for row in rows(capsys) if "receiver" in row]
     found = {(row["group"], row["alert"], row["receiver"], row["why"], row["now"]) for row in told}
-    assert ("orders", "storm", "hook/slack", 'severity="critical"', "told") in found
-    assert ("orders", "session_timeout", "sre/slack", "the top route", "told") in found
+    assert ("orders", "storm", "hook/slack", 'severity="critical"', "notifies") in found
+    assert ("orders", "session_timeout", "sre/slack", "the top route", "notifies") in found
     assert ("pay-1", "storm", "away/webhook", 'team="payments"', "muted: always") in found
-    assert ("test-1", "storm", "nobody (nobody)", 'group=~"test-.*"', "told") in found
+    assert ("test-1", "storm", "nobody (nobody)", 'group=~"test-.*"', "notifies") in found
 
 
 def test_what_is_too_light_to_be_told_is_said_so(config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,13 +20,13 @@ cluster_name: prod
 detection:
   storm_quiet: 10m
   always_on: ["pay-*"]
-  group_overrides:
+  groups:
     - {pattern: "batch-*", storm_threshold: 20}
+    - {pattern: "pay-*", team: payments}
     - {pattern: "pay-*", storm_window: 2m, session_timeout: 9s}
-    - {pattern: "*", storm_window: 9m}
+    - {pattern: "*", storm_window: 9m, slow_sync: 8s, team: others}
   severity_overrides: [{kind: storm, severity: warning, pattern: "pay-*"}]
 alerts:
-  teams: {"pay-*": payments, "*": others}
   receivers: [{name: sre, console: {}}, {name: pager, console: {}}]
   route:
     receiver: sre
@@ -68,13 +68,16 @@ def test_each_value_names_the_layer_that_set_it(
     monkeypatch.setenv("REBALANCE_MONITOR_DETECTION__STUCK_AFTER", "3m")
     rows = told(capsys, "pay-7", "-c", str(config), "--set", "detection.grace=2s")
     file = f"in the file {config}"
-    assert {name: rows[name]["set by"] for name in ("grace", "stuck_after", "storm_quiet", "slow_sync")} == {
+    assert {
+        name: rows[name]["set by"] for name in ("grace", "stuck_after", "storm_quiet", "failed_repeated")
+    } == {
         "grace": "detection.grace on the command line",
         "stuck_after": "detection.stuck_after in the environment",
         "storm_quiet": f"detection.storm_quiet {file}",
-        "slow_sync": "the default",
+        "failed_repeated": "the default",
     }
-    assert rows["storm_window"]["set by"] == f"detection.group_overrides[1] (pay-*) {file}"
+    assert rows["storm_window"]["set by"] == f"detection.groups[2] (pay-*) {file}"
+    assert rows["slow_sync"]["set by"] == f"detection.groups[3] (*) {file}"
     assert rows["session_timeout"]["value"] == "9s"
     assert (rows["team"]["value"], rows["always_on"]["value"]) == ("payments", "yes")
     assert rows["offsets_retention"]["set by"] == "the default; the brokers' own wins"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
+from rebalance_monitor.alerts.messages.links import Links
 from rebalance_monitor.alerts.runtime.silences import SilenceFiles
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.dashboard.view.snapshot import Update
@@ -61,6 +62,23 @@ def test_an_alert_is_silenced_and_heard_again_from_its_page_by_keyboard(
         page.keyboard.press("Enter")
         expect(page.locator(".silences")).to_contain_text("None.")
         assert not [one for one in files.read()[0] if one.ends_at > silence.starts_at + 3_600_000]
+
+
+def test_the_link_of_a_message_opens_the_dialog_once(browser: Browser, tmp_path: Path) -> None:
+    alerting = PageAlerting(Settings(alerts=SECTION, web={"token": TOKEN}), Storage(tmp_path))
+    snapshot, opened = known.small("orders"), known.storm("orders", known.T0)
+    snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0, batch=2))
+    access = Access(token=TOKEN)
+    with visiting(browser, snapshot, access=access, alerting=alerting, complaints=False) as made:
+        page = made.page
+        page.goto(Links(incident=f"{made.url}/?incident={{incident}}").silence_of(opened) or "")
+        page.locator("#token").fill(TOKEN)
+        page.locator("#token").press("Enter")
+        expect(page.locator("#silence").get_by_label("For")).to_have_value("1h")
+        page.keyboard.press("Escape")
+        page.reload()
+        expect(page.locator(".notified")).to_be_visible()
+        expect(page.locator("#silence")).to_have_count(0)
 
 
 def test_what_cannot_be_meant_is_said_in_the_dialog(browser: Browser, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_the_timeline_has_generations_members_marks_and_causes(browser: Browser)
         detail = page.locator(".lane-detail")
         expect(detail).to_contain_text("Generation 7")
         expect(detail).to_contain_text(re.compile(r"session timeout\s*\d\d %"))
-        expect(detail).to_contain_text("silent 7.3 s")
+        expect(detail).to_contain_text("no commit for 7.3 s")
         told = re.compile(r"session timeout \d\d %\s*crash-loop")
         expect(page.locator("#generations")).to_contain_text(told)
 

@@ -1,0 +1,127 @@
+"""A subscribed topic without an owner is a finding once the brokers confirm that it exists."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.outputs import GroupOut
+from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.lag.following import Lag, News
+from rebalance_monitor.coordinator.lag.unowned import METADATA_MS
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from tests.coordinator.support.timeline import T0, Client, Topic, outputs
+
+SETTINGS = DetectionSettings()
+BOTH = ("orders", "payments")
+MISSING = Client("m1", (0, 1), topics=BOTH)
+RIGHT = Client("m1", (0, 1))
+
+
+def summaries(*generations: tuple[int, list[Client]], protocol: str = "range") -> dict[str, dict[str, Any]]:
+    """The newest summary of a group that had these generations: (ms, members)."""
+    topic = Topic()
+    for number, (at, clients) in enumerate(generations, 1):
+        topic.generation(at, number, clients, protocol=protocol)
+    said = [out for out in outputs(topic, until=10_000) if isinstance(out, GroupOut)]
+    return {said[-1].group: said[-1].summary}
+
+
+class Driver:
+    """The lag part as the job drives it: each batch in a process that begins with what was saved."""
+
+    def __init__(self) -> None:
+        self.saved: dict[str, Any] = {}
+        self.asked: frozenset[str] = frozenset()
+        self.opened: frozenset[str] = frozenset()
+
+    def batch(
+        self, at: int, said: dict[str, dict[str, Any]], *ends: int, gone: bool = False, busy: bool = False
+    ) -> list[Finding]:
+        lag = Lag(SETTINGS, "c1", json.loads(json.dumps(self.saved)))
+        latest = {"payments": ends} if ends else {}
+        missing = frozenset({"payments"} if gone else ())
+        sample = EndsSample(T0 + at - 10, T0 + at, latest, gone=missing)
+        rebalancing = frozenset({"g"} if busy else ())
+        found = lag.on_batch([], News({}, (), rebalancing, [sample], said, T0 + at, T0 + at))
+        self.saved, self.asked, self.opened = lag.snapshot(), lag.board.topics, lag.opened
+        return found
+
+
+def test_a_topic_that_no_record_shows_to_exist_is_asked_for() -> None:
+    driver = Driver()
+    assert driver.batch(20_000, summaries((0, [MISSING]))) == []
+    assert "payments" in driver.asked
+    driver.batch(40_000, summaries((0, [RIGHT])))
+
+
+def test_it_opens_once_every_client_must_have_heard_of_the_topic_and_ends_with_the_assignment() -> None:
+    driver, said = Driver(), summaries((0, [MISSING]))
+    assert driver.batch(20_000, said, 5, 5, 5) == []
+    assert driver.batch(20_000 + METADATA_MS - 1_000, said, 5, 5, 5) == []
+    (opened,) = driver.batch(20_000 + METADATA_MS, said, 5, 5, 5)
+    assert (opened.kind, opened.phase, opened.severity) == (
+        Kind.PARTITIONS_UNASSIGNED,
+        "opened",
+        Severity.WARNING,
+    )
+    assert (opened.topics, opened.partitions_affected) == (("payments",), 3)
+    assert driver.opened == {opened.id}
+    assert driver.batch(25_000 + METADATA_MS, said, 5, 5, 5) == []
+    (resolved,) = driver.batch(30_000 + METADATA_MS, summaries((0, [MISSING]), (350_000, [RIGHT])), 5, 5, 5)
+    assert (resolved.incident, resolved.resolution) == (opened.id, "completed")
+    assert not driver.opened
+
+
+def test_a_generation_that_began_after_the_topic_was_described_should_have_assigned_it() -> None:
+    driver = Driver()
+    driver.batch(20_000, summaries((0, [MISSING])), 5, 5)
+    again = summaries((0, [MISSING]), (30_000, [MISSING]))
+    assert driver.batch(35_000, again, 5, 5) == []
+    assert driver.batch(45_000, again, 5, 5, busy=True) == []
+    (opened,) = driver.batch(45_000, again, 5, 5)
+    assert opened.severity is Severity.WARNING
+
+
+def test_it_is_critical_from_when_records_arrive() -> None:
+    driver, said = Driver(), summaries((0, [MISSING]))
+    driver.batch(20_000, said, 5)
+    (opened,) = driver.batch(20_000 + METADATA_MS, said, 5)
+    (updated,) = driver.batch(25_000 + METADATA_MS, said, 8)
+    assert (updated.phase, updated.incident, updated.severity) == ("updated", opened.id, Severity.CRITICAL)
+    assert updated.details["arrived"] == 3
+    assert updated.id != opened.id
+    assert driver.batch(30_000 + METADATA_MS, said, 9) == []
+
+
+@pytest.mark.parametrize("answer", ["none", "gone", "unknown"])
+def test_what_the_brokers_do_not_confirm_is_never_claimed(answer: str) -> None:
+    driver, said = Driver(), summaries((0, [MISSING]))
+    for at in range(20_000, 3 * METADATA_MS, 30_000):
+        assert driver.batch(at, said, *((-1, 4) if answer == "unknown" else ()), gone=answer == "gone") == []
+
+
+def test_a_topic_that_is_deleted_or_a_group_that_empties_ends_it() -> None:
+    for end in ("deleted", "empty"):
+        driver, said = Driver(), summaries((0, [MISSING]))
+        driver.batch(20_000, said, 5)
+        (opened,) = driver.batch(20_000 + METADATA_MS, said, 5)
+        after = said if end == "deleted" else summaries((0, [MISSING]), (320_000, []))
+        (resolved,) = driver.batch(60_000 + METADATA_MS, after, gone=end == "deleted")
+        assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
+        assert resolved.resolution == "withdrawn"
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.sampled_from(["range", "stream"]))
+def test_a_group_whose_topics_are_all_owned_or_of_kafka_streams_never_opens(
+    steps: list[int], protocol: str
+) -> None:
+    driver, at = Driver(), 20_000
+    said = summaries((0, [MISSING if protocol == "stream" else RIGHT]), protocol=protocol)
+    for step in steps:
+        at += step * 30_000
+        assert driver.batch(at, said, step, 100 * step) == []
