@@ -205,7 +205,7 @@ def test_a_stuck_barrier_lasted_until_it_ended_whatever_was_read_of_its_end_firs
         ("opened", 60_000),
         ("resolved", 89_500),
     ]
-    assert stuck[1].causes[0].why.endswith("for 89.5 s")
+    assert stuck[1].causes[0].why.startswith("rebalancing for 89.5 s")
 
 
 def rebalance(at: int, *, began: int = 0, cause: Cause = Cause.LEADER_REJOINED) -> Finding:
