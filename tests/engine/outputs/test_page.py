@@ -66,7 +66,7 @@ def test_the_page_of_a_job_knows_teams_and_keeps_silences_where_the_job_looks(tm
     token = "t" * 20
     flags: dict[str, Flag] = {
         "web__token": token,
-        "alerts__teams": {"pay*": "money"},
+        "detection__groups": [{"pattern": "pay*", "team": "money"}],
         "alerts__receivers": [{"name": "sre", "webhook": {"url": "http://127.0.0.1:9/"}}],
         "alerts__route": {"receiver": "sre"},
     }
