@@ -200,7 +200,13 @@ _MADE: dict[Kind, dict[str, Any]] = {
     },
     Kind.ASSIGNMENT_SKEWED: {"details": {"most": 24, "least": 0, "idle": 3}, "members_affected": 3},
     Kind.PARTITIONS_UNASSIGNED: {
-        "details": {"unread": 3, "twice": 0, "applications": 2, "unowned_topics": "payments"},
+        "details": {
+            "unread": 3,
+            "twice": 0,
+            "applications": 2,
+            "unowned_topics": "payments",
+            "arrived": 12_400,
+        },
         "members_affected": 1,
     },
     Kind.GROUP_TOO_LARGE: {"details": {"bytes": 948_112, "limit": 1_048_588}},

@@ -202,6 +202,7 @@ def _off(gap: int, median: int) -> float:
 
 def _timed(gaps: Sequence[int]) -> float:
     """How likely a timer decides: intervals of one are whole multiples of the usual one."""
-    median = sorted(gaps)[len(gaps) // 2]
+    # Commits of one millisecond are 0 ms apart.
+    median = max(sorted(gaps)[len(gaps) // 2], 1)
     near = sum(abs(gap / median - max(round(gap / median), 1)) < _MULTIPLE for gap in gaps)
     return (near + 1) / (len(gaps) + 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -240,6 +240,7 @@ def evidences() -> st.SearchStrategy[Evidence]:
 
 
 @quick
+@example(Evidence(60_000, 0, (), (Trace(0, (0, 0, 0)),), 1, 0, 300_000, 45_000))
 @given(evidences())
 def test_whatever_the_evidence_the_ways_of_a_member_are_shares_and_the_answer_is_the_same(
     evidence: Evidence,
