@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from rebalance_monitor.cluster.clients.topology import Topic
+    from rebalance_monitor.cluster.requests.topology import Topic
 
 EARLIEST, LATEST = "earliest", "latest"
 

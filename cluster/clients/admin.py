@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rebalance_monitor.cluster.clients.connection import opened, sentence, unanswered
-from rebalance_monitor.cluster.clients.fetch_offsets import Committed, fetch_offsets
-from rebalance_monitor.cluster.clients.leader_epochs import epoch_ends
-from rebalance_monitor.cluster.clients.list_offsets import Outcomes, Wanted, list_offsets
 from rebalance_monitor.cluster.clients.properties import admin_arguments
-from rebalance_monitor.cluster.clients.topology import Broker, PartitionLeader, Topic
 from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.logins.held import login_problem
+from rebalance_monitor.cluster.requests.fetch_offsets import Committed, fetch_offsets
+from rebalance_monitor.cluster.requests.leader_epochs import epoch_ends
+from rebalance_monitor.cluster.requests.list_offsets import Outcomes, Wanted, list_offsets
+from rebalance_monitor.cluster.requests.topology import Broker, PartitionLeader, Topic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +103,7 @@ class ClusterAdmin:
         return self._call(lambda: list_offsets(self._client, topics, Wanted(stamp, committed)))
 
     def committed_offsets(self, groups: Sequence[str]) -> dict[str, Committed | str]:
-        """Give the committed offsets of each group, or why they are unknown (fetch_offsets.py)."""
+        """Give the committed offsets of each group, or why they are unknown (requests/fetch_offsets.py)."""
         return self._call(lambda: fetch_offsets(self._client, groups)) if groups else {}
 
     def topic_operations(self, name: str = OFFSETS_TOPIC) -> frozenset[str]:
@@ -126,7 +126,7 @@ class ClusterAdmin:
         return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in told}
 
     def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
-        """Give where the leaders' logs end those epochs, by partition (leader_epochs.py)."""
+        """Give where the leaders' logs end those epochs, by partition (requests/leader_epochs.py)."""
         return self._call(lambda: epoch_ends(self._client, topic, epochs))
 
     def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
-from rebalance_monitor.cluster.clients.list_offsets import EARLIEST, LATEST
-from rebalance_monitor.cluster.clients.topology import Topic
 from rebalance_monitor.cluster.ends.offsets import Described, Offsets, Which
+from rebalance_monitor.cluster.requests.list_offsets import EARLIEST, LATEST
+from rebalance_monitor.cluster.requests.topology import Topic
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rebalance_monitor.cluster.clients.fetch_offsets import Committed
+    from rebalance_monitor.cluster.requests.fetch_offsets import Committed
 
 TIMEOUT_MS = 4_000
 NOT_CONNECTED = "_NOT_CONNECTED"

@@ -26,7 +26,7 @@ from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingG
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rebalance_monitor.cluster.clients.topology import Broker, Topic
+    from rebalance_monitor.cluster.requests.topology import Broker, Topic
 
 # kafka-python's enum has all of these; brokers ignore states that they do not know.
 REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.cluster.clients.topology import Topic
+    from rebalance_monitor.cluster.requests.topology import Topic
 
 LATEST, EARLIEST = -1, -2
 NOT_A_BROKER = -1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.cluster.clients.topology import Topic
+    from rebalance_monitor.cluster.requests.topology import Topic
 
 # The first version that a consumer may ask in (Kafka 2.1): before, the answer is for brokers.
 MIN_VERSION = 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.cluster.clients.list_offsets import UNREACHED
+from rebalance_monitor.cluster.requests.list_offsets import UNREACHED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

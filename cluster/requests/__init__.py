@@ -1,0 +1,1 @@
+"""Answers of brokers as values: topology, offsets, leader epochs; and why one is missing."""
