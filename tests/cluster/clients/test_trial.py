@@ -88,7 +88,7 @@ CAUSES: list[tuple[dict[str, str], type[Exception], str]] = [
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
-    with SecuredBroker(tmp_path_factory.mktemp("secured")) as found:
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), ["SCRAM-SHA-512"]) as found:
         found.add_user()
         found.allow(*LEAST)
         yield found

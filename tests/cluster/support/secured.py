@@ -127,9 +127,11 @@ class Certificates:
 
 
 class SecuredBroker(LabBroker):
-    """Plain for the lab itself (a super user), SASL_SSL and SSL for the monitor."""
+    """Plain for the lab itself (a super user), SASL_SSL with these mechanisms and SSL for the monitor."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, mechanisms: Sequence[str] = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+    ) -> None:
         self.certificates = Certificates(folder / "pem")
         plain, sasl, ssl, controller = free_ports(4)
         self.sasl, self.ssl = f"127.0.0.1:{sasl}", f"127.0.0.1:{ssl}"
@@ -141,7 +143,7 @@ class SecuredBroker(LabBroker):
             "advertised.listeners": client_listeners,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
             "listener.security.protocol.map": PROTOCOLS,
-            "sasl.enabled.mechanisms": "SCRAM-SHA-512,SCRAM-SHA-256,PLAIN",
+            "sasl.enabled.mechanisms": ",".join(mechanisms),
             "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config": f"{JAAS};",
             "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": f"{JAAS};",
             # A file of Java's properties, which have backslashes of their own.
