@@ -42,7 +42,7 @@ class Visibility:
         self._updates: int = int(memory.get("updates", 0))
         # A listing that came before anything was known of any group.
         self._waiting: ProbeSample | None = None
-        self._known = -1
+        self._compared: frozenset[str] = frozenset()
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -61,12 +61,12 @@ class Visibility:
     def on_sample(self, look: ProbeSample, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         """Compare a listing with the groups alive by the topic: group -> its summary."""
         if look.listed is not None and all(answered for _, answered in look.brokers):
-            self._waiting, self._known = look, -1
+            self._waiting, self._compared = look, frozenset()
         listing = self._waiting
         # A group that was younger than the listing stays younger: only groups that are new may be older.
-        if listing is None or listing.listed is None or len(alive) in {0, self._known}:
+        if listing is None or listing.listed is None or alive.keys() == self._compared:
             return []
-        self._known = len(alive)
+        self._compared = frozenset(alive)
         expected = [name for name, summary in alive.items() if _is_alive(summary, listing.at)]
         # Of no group is anything known yet: what an earlier listing left out is still left out.
         if not expected:

@@ -54,3 +54,11 @@ def test_a_listing_waits_for_groups_that_are_older_than_it_and_is_compared_once(
     (found,) = live.on_samples([looks[1]], old)
     assert (found.details["missing"], found.details["expected"]) == ("h", 1)
     assert live.on_samples([looks[2]], {**old, "i": old["h"]}) == []
+
+
+def test_a_listing_is_compared_with_a_group_that_takes_the_place_of_another() -> None:
+    live = Live(SETTINGS, "c1")
+    young, old = {**SUMMARY, "at": T0 + 120_000}, {**SUMMARY, "at": T0 - 60_000}
+    assert live.on_samples([listing(60_000, "other")], {"young": young}) == []
+    (opened,) = live.on_samples([look(61_000, seen=False)], {"old": old})
+    assert (opened.phase, opened.details["missing"]) == ("opened", "old")
