@@ -77,7 +77,7 @@ def _read(line: bytes) -> dict[str, Any] | None:
     """Return the line, None for one that a crash cut short."""
     try:
         return dict(json.loads(line))
-    except ValueError:
+    except (ValueError, TypeError):
         return None
 
 

@@ -240,7 +240,7 @@ def _asked_wait(body: bytes) -> str | None:
     try:
         said = json.loads(body)
         return str(said.get("retry_after", (said.get("parameters") or {}).get("retry_after", ""))) or None
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return None
 
 

@@ -2,9 +2,9 @@
 
 `python -m bench.core.quiet_hours --hours 1000` simulates healthy groups, one for each seed,
 with the ends of their topics every five seconds, and runs them through the coordinator as `replay` does.
-Every finding of lag about such a group is false, except `rebalance_cost`, which blames no member. What a seed gave
-is kept in the file as soon as it is there: a run that was stopped goes on, and a million hours can be reached
-in pieces.
+Every finding of lag about such a group is false, except `rebalance_cost`, which blames no member. What a
+seed gave is kept in the file as soon as it is there: a run that was stopped goes on, and a million hours can
+be reached in pieces.
 """
 
 from __future__ import annotations

@@ -7,13 +7,14 @@ from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import httpx
 import pytest
 from pydantic import SecretStr
 
 from rebalance_monitor.alerts.gallery.sample import sample_notification
 from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.alertmanager import MAX_VALUE, AlertmanagerSink
-from rebalance_monitor.alerts.sinks.http import retry_after
+from rebalance_monitor.alerts.sinks.http import Response, refusal, retry_after
 from rebalance_monitor.alerts.sinks.pagerduty import PagerDutySink
 from tests.alerts.sinks.contract import LimitedContract
 from tests.alerts.sinks.fakes import AlertmanagerFake, PagerDutyFake
@@ -175,3 +176,23 @@ def test_a_test_says_so_to_every_service(
         (alert,) = json.loads(call.body)
         assert "TEST" in alert["annotations"]["summary"]
         assert "degraded" not in call.body.decode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" * 200_000,
+        b"[]",
+        b"7",
+        b'{"retry_after": []}',
+        b'{"retry_after": 1e999}',
+        b'{"retry_after": NaN}',
+        b'{"retry_after": -1}',
+        b'{"parameters": "later"}',
+        b"\xff",
+    ],
+)
+def test_an_answer_whose_body_asks_for_no_time_to_wait_is_a_passing_refusal(body: bytes) -> None:
+    found = refusal("the service", Response(429, httpx.Headers(), body), NOW)
+    assert not found.permanent
+    assert found.retry_after_s is None or 0 <= found.retry_after_s < float("inf")
