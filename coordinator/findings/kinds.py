@@ -194,6 +194,7 @@ KINDS: dict[Kind, KindSpec] = {
             "threshold_ms": "duration from which a rebalance is stuck, ms",
             "waits_for": "client ids of members that have not rejoined, suspected by their commits",
             "waits_for_confidence": "how sure that is",
+            "ends_at": "when its coordinator removes whoever has not rejoined, by known rebalance timeouts",
         }
         | _COST,
     ),
@@ -359,7 +360,8 @@ KINDS: dict[Kind, KindSpec] = {
             "skipped": "partitions that nobody owns, between others of their topic that are owned",
             "applications": "sets of members without a common topic; from 2 on, several share the id",
             "unowned_topics": "subscribed topics that nobody owns; not checked without `unowned`",
-            "unowned": "partitions of these topics, confirmed by the brokers",
+            "grown_topics": "topics that gained partitions, which nobody owns",
+            "unowned": "partitions of these topics without an owner, confirmed by the brokers",
             "arrived": "records that arrived there since",
         },
     ),
