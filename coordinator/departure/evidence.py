@@ -51,7 +51,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     partitions, something where the ends of its partitions were beyond what it had committed. `deaf`: for how
     long it has not acknowledged an epoch that others have (KIP-848), which a live member does with its next
     heartbeat. `young`: it has never committed and joined for this generation, so that `since` is its age.
-    `worked`: its last commit, where that was in a generation before.
+    `worked`: its last commit, where that was in a generation before. `succeeded`: a newcomer is another
+    thread of its instance of Kafka Streams, so its process lives.
     """
 
     session: int
@@ -72,6 +73,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     deaf: int = -1
     young: bool = False
     worked: int = -1
+    succeeded: bool = False
 
     @property
     def last_active(self) -> int:

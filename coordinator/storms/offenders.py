@@ -18,16 +18,7 @@ if TYPE_CHECKING:
 
 MAJORITY = 0.5
 _LEAST_CHARACTERS, _SEVERAL = 3, 2
-_THREAD = re.compile(r"-StreamThread-\d+(-(restore-)?consumer)?$")
 _PIECES = re.compile(r"[-._]")
-
-
-def instance_of(client: str) -> str:
-    """Return the instance of Kafka Streams that a thread's client id belongs to; other ids as they are.
-
-    A thread that dies of a record is replaced by one with another number.
-    """
-    return _THREAD.sub("", client)
 
 
 def common(clients: Mapping[str, int], of: int) -> Details:
