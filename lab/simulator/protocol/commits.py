@@ -46,7 +46,7 @@ class Commits:
         self._works_until = NEVER
 
     def own(self, owned: Owned, at: float) -> None:
-        """Take an assignment at `at` (ms): what it commits first may be what its predecessor had committed."""
+        """Take an assignment at `at` (ms): its first commit may repeat what its predecessor had committed."""
         if owned != self.owned or not self.assigned:
             self.owned, self._listed = owned, partitions_bytes(owned)
             self.assigned = wire.assignment(owned)

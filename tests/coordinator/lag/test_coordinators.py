@@ -8,7 +8,7 @@ from rebalance_monitor.coordinator.lag.coordinators import Coordinators
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import News
 from rebalance_monitor.coordinator.probe.sample import ProbeSample
-from tests.coordinator.lag.test_following import STEP, World, summary
+from tests.coordinator.lag.world import STEP, World, summary
 
 SHARD = 7
 
