@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -111,19 +111,16 @@ class Standstills:
         least, every = _window_of(lag, settings)
         found: dict[Verdict, list[Hit]] = {verdict: [] for verdict in Verdict}
         readers: Mapping[tuple[str, int], Reader] | None = None
-        for topic, told in lag.topics.items():
-            for one in told.partitions:
-                track = consumed.tracks[topic, one.partition]
-                if track.grown < 0 and track.lag <= track.low:
-                    continue
-                readers = readers_of(summary, consumed.tracks) if readers is None else readers
-                reader = readers.get((topic, one.partition)) or unlisted(summary, topic)
-                if reader is None:
-                    # Nobody is assigned it: no member stands still.
-                    continue
-                verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
-                if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
-                    found[verdict].append(Hit(topic, one, track, reader))
+        for place, topic, partition in consumed.restless():
+            one, track = lag.topics[topic].of(partition), consumed.track_at(place)
+            readers = readers_of(summary, consumed.places) if readers is None else readers
+            reader = readers.get((topic, partition)) or unlisted(summary, topic)
+            if one is None or reader is None:
+                # Nobody is assigned it: no member stands still.
+                continue
+            verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
+            if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
+                found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
             found[Verdict.STALLED] = found[Verdict.STOPPED] = []
         return found
@@ -156,7 +153,7 @@ class Standstills:
             "window_ms": windows.window(track, worst.reader.owner, *_window_of(lag, settings)),
         }
         if kind is Kind.CONSUMPTION_STOPPED:
-            details["moving"] = sum(one.moved > since for one in consumed.tracks.values())
+            details["moving"] = consumed.moving(since)
         ages = [hit.lag.age_ms for hit in hits if hit.lag.age_ms is not None]
         if ages:
             details["age_ms"] = max(ages)
@@ -216,7 +213,7 @@ def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
 
 def _has_moved(known: Open, consumed: Consumed) -> bool:
     """Whether the partition that an incident was opened for has committed another offset, or is gone."""
-    track = consumed.tracks.get((known.topic, known.partition))
+    track = consumed.track(known.topic, known.partition)
     return track is None or track.offset != known.offset or track.lag == 0
 
 
