@@ -20,8 +20,8 @@ VOID = 4
 class Wakes:
     """Follows the groups of `store`.
 
-    `touched`: groups that may be due at another time than before. Whoever changes when a group is due adds it;
-    a commit run does so without a call, because most rows are commit runs.
+    `touched`: groups that may be due at another time than before. The code that changes when a group is due
+    adds it, without a call: most rows are commit runs.
     """
 
     __slots__ = ("_heap", "_known", "_store", "_was_asked", "touched")
