@@ -41,6 +41,9 @@ from tests.streaming.support.undisturbed import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+# The engine of every job.
+ENGINE = os.environ.get("CHAOS_ENGINE", "spark")
+needs_spark = pytest.mark.skipif(ENGINE != "spark", reason="the fault is one of Spark's own")
 # How long anything may take; CHAOS_PATIENCE_S=900 for a machine that is busy with other things.
 PATIENCE_S = float(os.environ.get("CHAOS_PATIENCE_S", "240"))
 OFFSETS = "__consumer_offsets"
@@ -172,7 +175,7 @@ class ChaosJob(Job):
         super().__init__(bootstrap, folder, {"behind_after": "10s"})
 
     def _settings(self, bootstrap: str) -> dict[str, object]:
-        return {**super()._settings(bootstrap), **self._more}
+        return {**super()._settings(bootstrap), "engine": ENGINE, **self._more}
 
     def move_to(self, python: Path, settings: Mapping[str, object]) -> None:
         """Run in another environment from the next start on, with settings that it needs."""
