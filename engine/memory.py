@@ -41,7 +41,7 @@ class _NoPandas(MetaPathFinder):
     """Says of pandas that it is not installed."""
 
     @classmethod
-    def find_spec(cls, name: str, *_: object) -> None:  # type: ignore[override]  # a class serves as well
+    def find_spec(cls, name: str, *_: object) -> None:
         if name == "pandas":
             raise ModuleNotFoundError(name)
 

@@ -1,7 +1,7 @@
 """How soon `watch` says its first line, and what reading the topic to its end costs it, on one core.
 
-The topic holds the mix of `bench.traffic.mix`, appended as coordinators do. `watch` is started as a user does,
-bound to one core, while broker and everything else have the other ones. The first line is the one that says
+The topic holds the mix of `bench.traffic.mix`, appended as coordinators do. `watch` is started as a user
+does, bound to one core; broker and everything else have the other ones. The first line is the one that says
 what it watches; its time counts from the start of the process, its CPU is the process's own until then.
 
     python -m bench.job.first_line --records 100000 --records 5000000
@@ -67,11 +67,8 @@ def main() -> None:
             )
             found = [watched(options.program, broker.bootstrap, options.core) for _ in range(options.passes)]
             seconds, cpu_s, peak = (statistics.median(values) for values in zip(*found, strict=True))
-            print(
-                f"{loaded:>10,} records: first line after {seconds:5.1f} s, {cpu_s:5.1f} CPU-s, {peak:4.0f} MB"
-                f" (median of {len(found)})",
-                flush=True,
-            )
+            print(f"{loaded:>10,} records: first line after {seconds:5.1f} s", end="")
+            print(f", {cpu_s:5.1f} CPU-s, {peak:4.0f} MB (median of {len(found)})", flush=True)
 
 
 if __name__ == "__main__":

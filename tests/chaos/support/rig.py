@@ -151,7 +151,7 @@ class Rig:
 
         wait_until(whole, PATIENCE_S, 0.5)
         told, expected = both(self.told(), found, self.groups)
-        assert told == expected
+        assert told == expected, sorted(set(told) ^ set(expected))
         require_by_looks(self.told())
         assert wait_until(lambda: not left_open(self.told()), PATIENCE_S, 0.5), left_open(self.told())
         ids = [finding.id for finding in self.told()]
