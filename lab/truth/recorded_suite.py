@@ -45,7 +45,7 @@ SESSION_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A finished suite: facts of all groups; `families` has the groups that count, `spoilt` why the rest do not.
+    """A suite: facts of all groups; `families` has the groups that count, `spoilt` why others do not.
 
     `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
     `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
