@@ -15,6 +15,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import DataTable, Footer, Input, Static
 
+from rebalance_monitor.coordinator.storms.offenders import NO_OFFENDER
 from rebalance_monitor.dashboard.top.cells import GROUP_COLUMNS, TONES, group_cells, plain
 from rebalance_monitor.dashboard.top.group import GroupScreen
 from rebalance_monitor.dashboard.web.http.answers import Unanswered
@@ -192,6 +193,15 @@ class Top(App[None]):
             self.push_screen(GroupScreen(self._answers, self._shown[event.cursor_row], self._every_s))
 
 
+def _offender(one: dict[str, Any]) -> str:
+    """Return whose fault a storm is, "" of what is none."""
+    worst = one["worst"]
+    if worst is not None:
+        host = f" on {worst['host']}" if worst["host"] else ""
+        return f" · worst offender {worst['client_id']}{host}"
+    return f" · {NO_OFFENDER}" if one["details"].get("worst_client") else ""
+
+
 def head_of(seen: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's Text, which mypy sees as untyped here
     """Return the lines above the table: the cluster at a glance, and what is critical."""
     health = seen["health"]
@@ -205,10 +215,7 @@ def head_of(seen: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's Text, which m
         text.append("\n▲ ", TONES["critical"])
         text.append(one["kind"].replace("_", " ") + " ", TONES["critical"])
         text.append_text(plain(one["group"] or f"{one['groups_total']} groups", "bold"))
-        worst = one["details"].get("worst_client")
-        if worst:
-            host = str(one["details"].get("worst_host", "")).lstrip("/")
-            text.append_text(plain(f" · most involve {worst}{f' on {host}' if host else ''}"))
+        text.append_text(plain(_offender(one)))
     if len(loud) > 3:  # noqa: PLR2004 - the three above
         text.append(f"\n  and {len(loud) - 3} more", "red")
     return text

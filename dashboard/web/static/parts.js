@@ -130,8 +130,9 @@ function sentence(one) {
   if (one.kind === "storm") {
     const many = d.count ?? d.total;
     const how = d.rule === "sightings" ? "seen rebalancing again and again" : `${many} rebalances in ${duration(d.window_ms)}`;
-    const worst = d.worst_client ? ` · most involve ${d.worst_client}${d.worst_host ? ` on ${d.worst_host.replace("/", "")}` : ""} (${share(d.worst_share)})` : "";
-    return how + worst;
+    const worst = one.worst;
+    const spread = d.worst_client ? " · no member is behind a third of them" : "";
+    return how + (worst ? ` · worst offender ${worst.client_id}${worst.host ? ` on ${worst.host}` : ""}, in ${share(worst.share)} of them` : spread);
   }
   if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})${d.waits_for ? `, waiting for ${d.waits_for}` : ""}`;
   if (one.kind === "group_empty") return d.ended_by === "leave" ? "its last member left" : d.ended_by === "session" ? "its last member timed out" : "no members left";
