@@ -15,6 +15,9 @@ const two = (number) => String(number).padStart(2, "0");
 
 export const number = (value) => Number(value).toLocaleString("en");
 
+// A number with its noun, which takes an s but for one.
+export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
   const s = Math.abs(ms) / 1000;

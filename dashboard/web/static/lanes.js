@@ -1,7 +1,7 @@
 // The swim-lane timeline: generations as columns, members as lanes, joins, leaves and timeouts as marks.
 
 import { h, put, svg } from "./dom.js";
-import { causeTone, duration, moment, number, range, share, time, tone, utc, words } from "./format.js";
+import { causeTone, counted, duration, moment, number, range, share, time, tone, utc, words } from "./format.js";
 import { causes } from "./parts.js";
 
 const ROW = 30;
@@ -98,7 +98,7 @@ function drawLane(lane, index, x, wide, step) {
 
 function mark(cell, at, y, lane) {
   const [sign, what] = MARK[cell.mark] ?? ["?", cell.mark];
-  const text = `${lane.label} ${what}${cell.leader ? ", leads" : ""}${cell.partitions === null ? "" : `, ${cell.partitions} partitions`}\n${cell.member_id}`;
+  const text = `${lane.label} ${what}${cell.leader ? ", leads" : ""}${cell.partitions === null ? "" : `, ${counted(cell.partitions, "partition")}`}\n${cell.member_id}`;
   const small = cell.mark === "kept" || cell.mark === "implied";
   return svg("g", { class: `node ${cell.mark}${cell.leader ? " leader" : ""}` },
     svg("circle", { cx: at, cy: y, r: small ? 3.4 : 7 }), sign && svg("text", { x: at, y: y + 3.6 }, sign),
@@ -116,7 +116,7 @@ function legend(timeline) {
   const one = (kind, text) => h("li", {}, h("i", { class: `key ${kind}` }), text);
   return h("ul", { class: "lane-legend" }, one("joined", "joined"), one("left", "left"), one("replaced", "came back"), one("timeout", "timed out"), one("silent", "silent"), one("leader", "leader"),
     h("li", { class: "quiet" }, "numbers on a lane: partitions"),
-    timeline.lanes_total > timeline.lanes.length && h("li", { class: "quiet" }, `${timeline.lanes.length} of ${timeline.lanes_total} members, those with most happening`));
+    timeline.lanes_total > timeline.lanes.length && h("li", { class: "quiet" }, `the ${timeline.lanes.length} of ${counted(timeline.lanes_total, "member")} with most events`));
 }
 
 // What one generation was: durations, who came and went, and why with confidences.

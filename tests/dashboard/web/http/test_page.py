@@ -94,6 +94,23 @@ def test_the_page_of_an_incident_of_no_single_group_follows_it_to_its_end(browse
         expect(page.locator("main")).to_contain_text("resolved")
 
 
+SHOWN = """
+[...document.querySelectorAll("[title], [aria-label], svg title")].flatMap((one) =>
+  [one.getAttribute("title"), one.getAttribute("aria-label"), one.tagName === "title" ? one.textContent : ""]).join("\\n")
+"""
+
+
+def test_one_of_anything_is_in_the_singular(browser: Browser) -> None:
+    snapshot, opened = small("orders"), known.storm("orders", known.T0)
+    snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0, batch=2, rows=1))
+    with visiting(browser, snapshot) as made:
+        for view in ("", "?view=incidents", "?view=findings", "?group=orders", f"?incident={opened.id}"):
+            page = made.go(view)
+            said = f"{page.locator('body').inner_text()}\n{page.evaluate(SHOWN)}"
+            assert re.findall(r"(?<![\d.,/–-])1 [a-z]{3,}[^s\W]s\b.*", said) == []
+        expect(made.go().locator(".stat").first.locator(".figure")).to_have_text("1group")
+
+
 @pytest.mark.parametrize("name", known.HOSTILE)
 def test_hostile_names_are_inert(browser: Browser, name: str) -> None:
     snapshot = small(name)
