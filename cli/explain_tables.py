@@ -117,7 +117,8 @@ def _price(one: Json) -> str:
     back = _span(cost.get("caught_up_ms"))
     stopped = _span(one["stopped_ms"])
     parts = [
-        f"{counted(cost['arrived'], 'record')} arrived" + (f" while it stood still for {stopped}" if stopped else ""),
+        f"{counted(cost['arrived'], 'record')} arrived"
+        + (f" while it stood still for {stopped}" if stopped else ""),
         f"{cost['waiting_peak']:,} waited at most",
         f"caught up {back} after it" if back else "not caught up within an hour",
     ]

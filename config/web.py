@@ -45,8 +45,8 @@ class Web(Section):
     url: str = Field(
         default="",
         pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$",
-        description="Address under which people open the page; links in alerts start with it. Empty: `host` and "
-        "`port`, where `host` is one that other machines reach.",
+        description="Address under which people open the page; links in alerts start with it. Empty: `host` "
+        "and `port`, where `host` is one that other machines reach.",
     )
 
     @field_validator("proxies")

@@ -78,9 +78,7 @@ def boards() -> dict[str, Board]:
         name: Board(
             **{
                 **board,
-                "rows": [
-                    (row["title"], list(map(_of_yaml, row["panels"]))) for row in board["rows"]
-                ],
+                "rows": [(row["title"], list(map(_of_yaml, row["panels"]))) for row in board["rows"]],
             }
         )
         for name, board in body.items()

@@ -1,7 +1,7 @@
 """Prints every text that people may read, as a table: to be read once, whole, with fresh eyes.
 
-    python -m tools.texts > build/texts.md                 # all of them
-    python -m tools.texts --since REVISION                 # those that have changed, as they were and as they are
+    python -m tools.texts > build/texts.md                # all of them
+    python -m tools.texts --since REVISION                # those that have changed: as they were, as they are
 
 A text is a string of three words or more outside docstrings, or a text of the page; `…` stands for a value
 that is put in.
@@ -40,7 +40,9 @@ _TAG = re.compile(r"<[^>]*>")
 def texts(name: str, source: str) -> list[tuple[int, str]]:
     """Return line and words of each text of a file, in the order of its lines."""
     found = _of_python(source) if name.endswith(".py") else _of_page(source)
-    return sorted({(line, " ".join(said.split())) for line, said in found if len(said.split()) >= LEAST_WORDS})
+    return sorted(
+        {(line, " ".join(said.split())) for line, said in found if len(said.split()) >= LEAST_WORDS}
+    )
 
 
 def _of_python(source: str) -> Iterator[tuple[int, str]]:
@@ -76,9 +78,15 @@ def files(revision: str) -> dict[str, str]:
     names = [f"{part}/**/*{end}" for part in PARTS for end in (".py", ".js", ".html")]
     if not revision:
         paths = sorted(path for pattern in names for path in ROOT.glob(pattern))
-        return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+        read = {path.relative_to(ROOT).as_posix(): path for path in paths}
+        return {name: path.read_text(encoding="utf-8") for name, path in read.items() if _is_read(name)}
     listed = _git("ls-tree", "-r", "--name-only", revision, *PARTS).split()
-    return {name: _git("show", f"{revision}:{name}") for name in listed if name.endswith((".py", ".js", ".html"))}
+    return {name: _git("show", f"{revision}:{name}") for name in listed if _is_read(name)}
+
+
+def _is_read(name: str) -> bool:
+    """Whether a file's texts are written there; the runbooks are a page of the documentation."""
+    return name.endswith((".py", ".js", ".html")) and not name.endswith("runbooks.html")
 
 
 def _git(*words: str) -> str:
@@ -91,7 +99,9 @@ def changed(before: dict[str, str], now: dict[str, str]) -> Iterator[tuple[str, 
         if before[name] == now[name]:
             continue
         old, new = ([said for _, said in texts(name, source)] for source in (before[name], now[name]))
-        for _, first, last, start, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        for _, first, last, start, end in difflib.SequenceMatcher(
+            None, old, new, autojunk=False
+        ).get_opcodes():
             gone, come = set(old[first:last]) - set(new), set(new[start:end]) - set(old)
             for one in [said for said in old[first:last] if said in gone]:
                 near = difflib.get_close_matches(one, come, 1, ALIKE)
@@ -102,7 +112,9 @@ def changed(before: dict[str, str], now: dict[str, str]) -> Iterator[tuple[str, 
 
 def main() -> None:
     """Write the table to standard output."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--since", default="", metavar="REVISION")
     given = parser.parse_args()
     if given.since:
@@ -110,7 +122,9 @@ def main() -> None:
         _table(["where", "before", "now"], rows)
         return
     found = {name: texts(name, source) for name, source in files("").items()}
-    _table(["where", "text"], [[f"{name}:{line}", said] for name, told in found.items() for line, said in told])
+    _table(
+        ["where", "text"], [[f"{name}:{line}", said] for name, told in found.items() for line, said in told]
+    )
 
 
 def _table(head: list[str], rows: list[list[str]]) -> None:

@@ -101,7 +101,9 @@ def next_step(finding: Finding, *, over: bool = False) -> str:
     if over or finding.phase == "resolved":
         return OVER
     said = HEADLINES[finding.kind]
-    spread = said.spread if finding.details.get("worst_client") and not main_offender(finding.details) else None
+    spread = (
+        said.spread if finding.details.get("worst_client") and not main_offender(finding.details) else None
+    )
     return spread or said.next_step
 
 

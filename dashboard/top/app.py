@@ -120,7 +120,8 @@ class Top(App[None]):
                 table.move_cursor(row=names.index(under))
         self._head().update(head_of(seen))
         self._say(
-            f"{page['matched']:,} of {counted(page['total'], 'group')} · {self._chosen()} · {self._answers.where}"
+            f"{page['matched']:,} of {counted(page['total'], 'group')} · {self._chosen()} · "
+            f"{self._answers.where}"
         )
 
     def _patch(self, rows: list[dict[str, Any]], now: int) -> None:
@@ -207,10 +208,17 @@ def head_of(seen: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's Text, which m
     """Return the lines above the table: the cluster at a glance, and what is critical."""
     health = seen["health"]
     states = ", ".join(f"{one['count']:,} {one['name']}" for one in seen["states"])
-    ready = "caught up" if health["ready"] else f"catching up ({counted(health['catching_up'], 'partition')} left)"
+    ready = (
+        "caught up"
+        if health["ready"]
+        else f"catching up ({counted(health['catching_up'], 'partition')} left)"
+    )
     text = plain(seen["cluster"], "bold")
     hour = sum(seen["minutes"])
-    text.append(f"  {counted(seen['groups'], 'group')}: {states} · {counted(hour, 'rebalance')} in the last hour · {ready}")
+    text.append(
+        f"  {counted(seen['groups'], 'group')}: {states} · {counted(hour, 'rebalance')} in the last hour"
+        f" · {ready}"
+    )
     loud = [one for one in seen["incidents"] if one["severity"] == "critical"]
     for one in loud[:3]:
         text.append("\n▲ ", TONES["critical"])

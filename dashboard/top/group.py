@@ -109,10 +109,12 @@ def about(seen: Mapping[str, Any]) -> Text:
     row, spread = seen["row"], seen["spread"]
     text = plain(row["group"], "bold")
     text.append(
-        f"\n{row['state']} · {row['type']} · generation {row['generation']} · {counted(row['members'], 'member')}"
+        f"\n{row['state']} · {row['type']} · generation {row['generation']}"
+        f" · {counted(row['members'], 'member')}"
     )
     text.append(
-        f" · {row['protocol'] or 'no assignor'} · {spread['least']} to {counted(spread['most'], 'partition')} each"
+        f" · {row['protocol'] or 'no assignor'}"
+        f" · {spread['least']} to {counted(spread['most'], 'partition')} each"
     )
     if seen["topics"]:
         text.append_text(plain(f"\ntopics: {', '.join(seen['topics'][:6])}", "dim"))

@@ -40,7 +40,10 @@ def test_a_wider_address_is_refused_without_token_or_proxy(host: str) -> None:
         ({"web.host": "monitor.example.com"}, "http://monitor.example.com:8377"),
         ({"web.host": "10.0.0.7", "web.port": 0}, ""),
         ({"web.host": "10.0.0.7", "web.proxies": ["10.0.0.0/8"]}, ""),
-        ({"web.host": "10.0.0.7", "web.url": "https://monitor.example/kafka/"}, "https://monitor.example/kafka"),
+        (
+            {"web.host": "10.0.0.7", "web.url": "https://monitor.example/kafka/"},
+            "https://monitor.example/kafka",
+        ),
         ({"web.url": "https://monitor.example", "web.enabled": False}, ""),
     ],
 )

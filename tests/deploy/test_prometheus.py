@@ -114,7 +114,10 @@ def test_boards_lead_to_boards_that_exist_and_to_parameters_that_the_page_has(na
 
 
 def test_a_team_is_chosen_among_those_that_groups_have_and_so_is_a_group_among_the_teams() -> None:
-    tops = {name: json.loads(dashboards.as_json(board))["templating"]["list"] for name, board in dashboards.boards().items()}
+    tops = {
+        name: json.loads(dashboards.as_json(board))["templating"]["list"]
+        for name, board in dashboards.boards().items()
+    }
     asked = {name: [one["name"] for one in top] for name, top in tops.items()}
     assert asked == {
         "overview": ["datasource", "cluster", "team", "page"],
@@ -129,7 +132,9 @@ def test_a_team_is_chosen_among_those_that_groups_have_and_so_is_a_group_among_t
 
 
 def test_every_panel_of_the_overview_that_asks_groups_asks_those_of_the_team() -> None:
-    asked = [query for name, _, query in panels() if name == "overview" and "rebalance_monitor_group_" in query]
+    asked = [
+        query for name, _, query in panels() if name == "overview" and "rebalance_monitor_group_" in query
+    ]
     assert len(asked) > 10
     assert [query for query in asked if FILTERED not in query] == []
 
@@ -304,7 +309,9 @@ def test_no_panel_is_without_data_and_rules_work_on_a_real_run(tmp_path: Path) -
         run.feed(20.0, lambda: not all_zero(answer(client, progress, began)))
         wait_for(lambda: STORM in firing(client) and all(answers(client, began).values()))
         answered = answers(client, began)
-        of_team = {place: answer(client, place[2], began, team=TEAM) for place in answered if FILTERED in place[2]}
+        of_team = {
+            place: answer(client, place[2], began, team=TEAM) for place in answered if FILTERED in place[2]
+        }
         of_nobody = [answer(client, query, began, team="nobody") for _, _, query in of_team]
         evaluated = json.loads(client.get("/api/v1/rules").text)["data"]["groups"]
         alerts = firing(client)

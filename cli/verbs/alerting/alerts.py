@@ -86,7 +86,9 @@ def silence() -> None:
 
 @silence.command("add")
 @click.argument("matchers", nargs=-1, required=True)
-@click.option("--for", "duration", metavar="DURATION", default="1h", show_default=True, help="How long: 30m, 2h, 1d.")
+@click.option(
+    "--for", "duration", metavar="DURATION", default="1h", show_default=True, help="How long: 30m, 2h, 1d."
+)
 @click.option("--comment", default="", help="Why, for those who find it.")
 @click.option("--by", default=None, help="Who (default: the user who runs this).")
 @config_options

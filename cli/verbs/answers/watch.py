@@ -174,7 +174,9 @@ class _Said:
         if self._progress:
             self._progress.end()
         said = f"{counted(census.partitions, 'partition')}, {counted(census.groups, 'group')}"
-        click.echo(f"{said}, {census.with_members:,} with members{_back(census.oldest_ms)}{_at(url)}", err=True)
+        click.echo(
+            f"{said}, {census.with_members:,} with members{_back(census.oldest_ms)}{_at(url)}", err=True
+        )
 
     def probes(self, why: "AccessDeniedError", url: str | None) -> None:
         if self._progress:

@@ -79,7 +79,9 @@ def test_the_worst_group_stands_on_top_and_the_head_names_the_storms() -> None:
 )
 def test_the_worst_offender_of_a_storm_is_behind_a_third_of_it_at_least(share: float, says: str) -> None:
     snapshot = known.small("orders")
-    snapshot.apply(Update(findings=[known.storm("orders", known.T0, share=share)], now=known.T0, wall=known.T0))
+    snapshot.apply(
+        Update(findings=[known.storm("orders", known.T0, share=share)], now=known.T0, wall=known.T0)
+    )
 
     async def act(app: Top, _pilot: Pilot[None]) -> None:
         assert said(app, "#head").endswith(f"storm orders · {says}")

@@ -95,8 +95,9 @@ def test_the_page_of_an_incident_of_no_single_group_follows_it_to_its_end(browse
 
 
 SHOWN = """
-[...document.querySelectorAll("[title], [aria-label], svg title")].flatMap((one) =>
-  [one.getAttribute("title"), one.getAttribute("aria-label"), one.tagName === "title" ? one.textContent : ""]).join("\\n")
+[...document.querySelectorAll("[title], [aria-label], svg title")].flatMap((one) => [
+  one.getAttribute("title"), one.getAttribute("aria-label"), one.tagName === "title" && one.textContent,
+]).join("\\n")
 """
 
 
@@ -107,7 +108,7 @@ def test_one_of_anything_is_in_the_singular(browser: Browser) -> None:
         for view in ("", "?view=incidents", "?view=findings", "?group=orders", f"?incident={opened.id}"):
             page = made.go(view)
             said = f"{page.locator('body').inner_text()}\n{page.evaluate(SHOWN)}"
-            assert re.findall(r"(?<![\d.,/–-])1 [a-z]{3,}[^s\W]s\b.*", said) == []
+            assert re.findall(r"(?<![\d.,/-])1 [a-z]{3,}[^s\W]s\b.*", said) == []
         expect(made.go().locator(".stat").first.locator(".figure")).to_have_text("1group")
 
 
