@@ -72,7 +72,7 @@ def _tried(sink: "Sink", settings: "Settings", *, leave_open: bool) -> bool:
         for phase in phases:
             state = sink.send(sample_notification(cluster, sink.name, now, phase, state), _now()).state
     except SinkError as error:
-        hint = "permanent: change something first" if error.permanent else "it may pass: try again"
+        hint = "permanent: correct the cause first" if error.permanent else "temporary: try again"
         click.echo(f"{sink.name}: {error.why} ({hint})", err=True)
         return False
     click.echo(f"{sink.name}: the test has arrived")

@@ -45,7 +45,9 @@ MB = 1_000_000
 @config_options
 @group_option
 @click.option("--page", is_flag=True, help="Serve the live page too (`web.host`, `web.port`).")
-@click.option("--for", "duration", type=Duration(), help="Stop after so long (30s, 10m); default: Ctrl-C.")
+@click.option(
+    "--for", "duration", type=Duration(), help="Stop after this time (30s, 10m). Default: at Ctrl-C."
+)
 @click.option(
     "--most",
     type=click.FloatRange(min=0, min_open=True),
@@ -182,8 +184,8 @@ class _Said:
         if self._progress:
             self._progress.end()
         click.echo(
-            f"{why.what} {why.remedy} Until then only the probe looks: which groups rebalance, and for how "
-            f"long; not why, and not whose fault it is{_at(url)}",
+            f"{why.what} {why.remedy} Until then only the probe reports: which groups rebalance, and for "
+            f"how long, but neither why nor whose fault it is{_at(url)}",
             err=True,
         )
 

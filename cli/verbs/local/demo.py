@@ -112,7 +112,7 @@ def _play(
     _say(f"Kafka is up at {broker.bootstrap}. Starting the monitor (Spark needs some seconds) …")
     with ExitStack() as acts:
         play = stage(broker, home, acts, alerts)
-        _say(f"The monitor watches. Starting consumers in {len(play.runs)} groups; findings follow.")
+        _say(f"The monitor is running. Starting consumers in {len(play.runs)} groups; findings follow.")
         page = play.job.page()
         _say(f"Its page: {page}/\n" if page else "Its page is not served: the port is taken.\n")
         _follow(play, duration, lambda finding: click.echo(render(finding)))

@@ -131,7 +131,7 @@ function deadlines(seen, counters) {
     const bar = meter(0, "warn");
     const whole = one.what === "session" ? (sessions.get(one.who) ?? 45000) : 604800000;
     const item = h("li", {}, h("div", {}, one.what === "session" ? ["Session of ", h("span", { class: "mono name" }, one.who)] : "Committed offsets expire"), left, bar,
-      h("small", { class: "quiet", title: utc(one.at) }, one.what === "session" ? "the broker expires it then, unless it shows life" : moment(one.at)));
+      h("small", { class: "quiet", title: utc(one.at) }, one.what === "session" ? "the broker expires the member then, unless it heartbeats" : moment(one.at)));
     counters.push((now) => {
       const rest = one.at - now;
       write(left, rest > 0 ? duration(rest) : `passed ${duration(-rest)} ago`);
@@ -141,7 +141,7 @@ function deadlines(seen, counters) {
     return item;
   });
   const alive = seen.members.filter((one) => one.session_timeout_ms && one.deadline === null).length;
-  return panel("Deadlines", { class: "deadlines" }, rows.length ? h("ul", {}, rows) : empty(alive ? "None near: every member shows life. A countdown starts when a member has been silent for half its session timeout." : "None."));
+  return panel("Deadlines", { class: "deadlines" }, rows.length ? h("ul", {}, rows) : empty(alive ? "No deadline is near: every member has committed lately. A countdown starts when a member has not committed for half its session timeout." : "None."));
 }
 
 // How far the group is behind on each topic, the partitions that are furthest first.
