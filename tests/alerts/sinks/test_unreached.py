@@ -79,7 +79,7 @@ def test_what_cannot_be_reached_passes(url: str, why: str) -> None:
     ("answer", "permanent", "why"),
     [
         (answered(401), True, "answered 401, the token or password is wrong or has expired"),
-        (answered(404), True, "answered 404, nothing is there: the path of the address is wrong"),
+        (answered(404), True, "answered 404, not found: the path of the address is wrong"),
         (
             answered(302, "text/html; charset=utf-8"),
             True,

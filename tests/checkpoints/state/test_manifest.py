@@ -66,7 +66,7 @@ def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: 
             "cluster cluster-a.*correct kafka.bootstrap_servers",
         ),
         (replace(IDENTITY, topic_id="topic-b"), "recreated"),
-        (replace(IDENTITY, shards=25), "partitions never go away.*correct kafka.bootstrap_servers"),
+        (replace(IDENTITY, shards=25), "partitions are never removed.*correct kafka.bootstrap_servers"),
         (replace(IDENTITY, buckets=4), "the configuration asks for 4. `buckets: 1` goes on"),
         (
             replace(IDENTITY, lanes=8),
