@@ -75,6 +75,9 @@ export function range(low, high) {
   return duration(low) === duration(high) ? duration(low) : `${duration(low)} – ${duration(high)}`;
 }
 
+// A host as people write it: Java's addresses begin with a slash.
+export const host = (name) => (name ?? "").replace(/^\//, "");
+
 export const words = (name) => String(name).replaceAll("_", " ");
 
 export const bytes = (size) => {

@@ -1,7 +1,7 @@
 // One group: its swim-lane timeline, members with their deadlines, assignment, incidents and findings.
 
 import { h, link, put, refresh, write } from "./dom.js";
-import { ago, causeTone, counted, duration, moment, number, range, share, time, utc, words } from "./format.js";
+import { ago, causeTone, counted, duration, host, moment, number, range, share, time, utc, words } from "./format.js";
 import { lagTrack } from "./lagtrack.js";
 import { lanes } from "./lanes.js";
 import { chip, empty, eventLine, incidentCard, meter, panel, scroll, stateChip } from "./parts.js";
@@ -108,7 +108,7 @@ function members(seen, counters, now) {
     counters.push((at) => write(commit, ago(one.last_commit, at)));
     return h("tr", { class: one.is_silent ? "is-warn" : "" },
       h("td", {}, h("div", { class: "mono name", title: one.member_id }, one.instance_id || one.client_id || one.member_id, one.is_leader && h("span", { class: "leads", title: "leads the group" }, "leader")),
-        h("small", { class: "quiet" }, one.host, one.family && ` · ${words(one.family)}`)),
+        h("small", { class: "quiet" }, host(one.host), one.family && ` · ${words(one.family)}`)),
       h("td", { class: "spread" }, h("i", { class: one.partitions ? "" : "idle", vars: { "--value": one.partitions / most } }), h("b", { class: "num" }, number(one.partitions)),
         h("small", { class: "quiet mono" }, Object.entries(one.assigned).map(([topic, parts]) => `${topic} ${parts}`).join("; "))),
       commit,

@@ -1,7 +1,7 @@
 // The swim-lane timeline: generations as columns, members as lanes, joins, leaves and timeouts as marks.
 
 import { h, put, svg } from "./dom.js";
-import { causeTone, counted, duration, moment, number, range, share, time, tone, utc, words } from "./format.js";
+import { causeTone, counted, duration, host, moment, number, range, share, time, tone, utc, words } from "./format.js";
 import { causes } from "./parts.js";
 
 const ROW = 30;
@@ -46,7 +46,7 @@ export function lanes(timeline, width) {
   const scroller = h("div", { class: "lane-scroll" }, drawing);
   const short = shortener(rows.map((lane) => lane.label));
   const names = h("ol", { class: "lane-names", "aria-hidden": "true" }, rows.map((lane) =>
-    h("li", { class: lane.present ? "" : "gone", title: `${lane.label} ${lane.host}` }, h("span", { class: "mono" }, short(lane.label)), h("small", {}, lane.host))));
+    h("li", { class: lane.present ? "" : "gone", title: `${lane.label} ${host(lane.host)}` }, h("span", { class: "mono" }, short(lane.label)), h("small", {}, host(lane.host)))));
   const root = h("div", {}, h("div", { class: "lane-frame" }, names, scroller), legend(timeline), detail);
   choose(columns.length - 1);
   requestAnimationFrame(() => { scroller.scrollLeft = scroller.scrollWidth; });

@@ -1,7 +1,7 @@
 // Small pieces that several views share: chips, bars, causes, lists of findings.
 
 import { h, link, svg } from "./dom.js";
-import { ago, causeTone, counted, duration, moment, number, share, state, time, tone, utc, words } from "./format.js";
+import { ago, causeTone, counted, duration, host, moment, number, share, state, time, tone, utc, words } from "./format.js";
 
 export const chip = (text, kind = "calm", title) => h("span", { class: `chip ${kind}`, title }, text);
 export const stateChip = (name) => chip(state(name), tone(name), name);
@@ -38,7 +38,7 @@ export function causes(list, { full = false } = {}) {
       h("span", { class: `cause ${causeTone(one.cause)}` }, words(one.cause)),
       // How sure it is that nothing is known is no confidence in a cause.
       one.cause !== "unknown" && [meter(one.confidence, causeTone(one.cause), `confidence ${share(one.confidence)}`), h("span", { class: "num" }, share(one.confidence))],
-      full && (one.client_id || one.member_id) && h("span", { class: "who mono" }, one.instance_id || one.client_id || one.member_id, one.host ? ` ${one.host}` : ""),
+      full && (one.client_id || one.member_id) && h("span", { class: "who mono" }, one.instance_id || one.client_id || one.member_id, one.host ? ` ${host(one.host)}` : ""),
       full && one.why && h("p", { class: "why" }, one.why))));
 }
 

@@ -72,7 +72,10 @@ def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: 
             replace(IDENTITY, lanes=8),
             'would have 8 .*partitions: "2"` under `spark:` continues',
         ),
-        (replace(IDENTITY, codec_version=OLDEST_READ - 1), "newer version .*version that wrote it can continue"),
+        (
+            replace(IDENTITY, codec_version=OLDEST_READ - 1),
+            "newer version .*version that wrote it can continue",
+        ),
     ],
 )
 def test_each_mismatch_tells_how_to_go_on_and_how_to_give_the_state_up(
