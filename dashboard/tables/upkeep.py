@@ -54,7 +54,7 @@ def table_lock(tables: Place) -> Iterator[None]:
         with locked(tables):
             yield
     except FolderInUseError:
-        raise ConfigError(f"another upkeep of the tables in {tables} is at work; it ends by itself") from None
+        raise ConfigError(f"another upkeep of the tables in {tables} is running; it ends by itself") from None
 
 
 def merge_small(

@@ -180,7 +180,8 @@ def _metrics(expose: Callable[[str], Exposition]) -> Handler:
 
 def _unknown(_request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return Json({"error": "there is no such page" if status == 404 else "this is not answered here"}, status)  # noqa: PLR2004 - HTTP's own
+    gone = status == 404  # noqa: PLR2004 - HTTP's own
+    return Json({"error": "there is no such page" if gone else "this method is not allowed here"}, status)
 
 
 def _failed(_request: Request, error: Exception) -> Response:

@@ -114,7 +114,7 @@ async def _body(request: Request) -> bytes:
                 if len(found) > MAX_BODY:
                     raise BadRequest("the body is too long")
     except TimeoutError:
-        raise BadRequest("the body did not come") from None
+        raise BadRequest("the body did not arrive") from None
     return found
 
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.config.teams import nobodys
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.dashboard.view.incidents import by_group
@@ -90,11 +91,6 @@ class Query:
     kind: str = ""
     sort: str = "trouble"
     descending: bool = False
-
-
-def nobodys(_group: str) -> str:
-    """Return that the group is of no team."""
-    return ""
 
 
 def _worst_first(entry: Entry) -> tuple[Any, ...]:

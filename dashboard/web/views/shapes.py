@@ -97,8 +97,19 @@ class EventRow(TypedDict):
     findings: list[str]
 
 
+class WorstOffender(TypedDict):
+    """The client behind a third of a storm's rebalances or more. host: "" where it has several."""
+
+    client_id: str
+    host: str
+    share: float
+
+
 class IncidentRow(TypedDict):
-    """One incident: phases of one storm, one stuck rebalance, one silence… closed_at: None while open."""
+    """One incident: phases of one storm, one stuck rebalance, one silence… closed_at: None while open.
+
+    worst: None where no client is behind a third of a storm, and of other kinds.
+    """
 
     id: str
     kind: str
@@ -116,6 +127,7 @@ class IncidentRow(TypedDict):
     cause: str
     why: str
     findings: int
+    worst: WorstOffender | None
     details: dict[str, str | int | float]
 
 
