@@ -152,13 +152,13 @@ def unclosed_clients(facts: Facts) -> set[tuple[str, str]]:
 def unclosed(facts: Facts) -> Iterable[Advice]:
     """Speak of consumers that are created anew while the old ones live on, and hold up the group."""
     for (client, host), count in _often(facts, How.UNCLOSED)[:1]:
-        reason = f"{count} times a new member of it came while the group waited for an old one"
+        reason = f"{count} times a new member of it joined while the group waited for an old one"
         remedy = "if it makes a new consumer after an error, let it close the old one first"
         yield Advice("close()", remedy, reason, client, host)
 
 
 def blocked(facts: Facts) -> Iterable[Advice]:
-    """Speak of work, or a pause, that outlasts the session; of a restart, too, where both are possible."""
+    """Name work or pauses that outlast the session."""
     for (client, host), count in _often(facts, How.EXPIRED, How.LIVES)[:1]:
         of_it = [one for one in returns_of(facts.findings) if (one.client_id, one.host) == (client, host)]
         gap, session = max(one.gap for one in of_it), of_it[-1].session
@@ -174,7 +174,7 @@ def blocked(facts: Facts) -> Iterable[Advice]:
 
 
 def threads(facts: Facts) -> Iterable[Advice]:
-    """Speak of an instance of Kafka Streams whose threads die and are replaced."""
+    """Name Streams instances whose threads die."""
     replaced = [one for one in returns_of(facts.findings) if one.how is How.THREAD]
     counts = Counter((instance_of(one.client_id), one.host) for one in replaced)
     for (instance, host), count in counts.most_common(1):
@@ -186,7 +186,7 @@ def threads(facts: Facts) -> Iterable[Advice]:
 
 
 def leader(facts: Facts) -> Iterable[Advice]:
-    """Speak of a leader that asks for rebalances among the same members on and on."""
+    """Name a leader that keeps rejoining."""
     asked = [one for one in named_by(facts, Cause.LEADER_REJOINED) if one.client_id]
     counts = Counter((one.client_id or "", one.host or "") for one in asked)
     for (client, host), count in counts.most_common(1):
@@ -207,7 +207,7 @@ def static(facts: Facts) -> Iterable[Advice]:
     timeout = "session.timeout.ms" if facts.state.group_type == "classic" else "consumer.session.timeout.ms"
     remedy = f"set it per process, and {timeout} {_STATIC_REMEDY}"
     able = {family.static for family in facts.families}
-    remedy += "" if able == {True} else ", where the client has it"
+    remedy += "" if able == {True} else ", if the client supports it"
     has_ids = any(m.instance_id for m in facts.members) or bool(_instances(facts.findings, "left"))
     if facts.state.group_type == "share" or False in able or has_ids:
         pass

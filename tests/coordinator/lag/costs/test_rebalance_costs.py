@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.explain.explanation import Place, explain
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
 from rebalance_monitor.coordinator.state.group_state import GroupState
-from tests.coordinator.lag.test_following import SETTINGS, STEP, T0, World, finding
+from tests.coordinator.lag.world import SETTINGS, STEP, T0, World, finding
 
 EAGER = {"stopped_ms_min": 1_000}
 
@@ -192,4 +192,4 @@ def test_explain_says_in_words_what_a_rebalance_cost() -> None:
     dossier.coordinator.state.groups["g"] = GroupState()
     dossier.replace(costs(world))
     write_tables(explain(dossier, Place(0, 50), SETTINGS) | {"values": "?"}, out)
-    assert "80 records came while it stood still for 10 s; 80 waited at most; caught up " in out.getvalue()
+    assert "80 records arrived while it stood still for 10 s; 80 waited at most; caught up " in out.getvalue()

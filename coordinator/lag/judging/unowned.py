@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
+from rebalance_monitor.coordinator.findings.incidents import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.lag.judging import lag_finding
-from rebalance_monitor.coordinator.lag.owners import CUT, partitions
+from rebalance_monitor.coordinator.lag.incidents import lag_finding, lag_resolved
+from rebalance_monitor.coordinator.lag.judging.owners import CUT, partitions
 from rebalance_monitor.coordinator.state.membership import STREAMS_ASSIGNOR
 from rebalance_monitor.coordinator.state.state_machine import Status
-from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -59,11 +59,9 @@ class Described(msgspec.Struct, array_like=True):
         return sum(self.last[one] - self.first[one] for one in partitions if one < len(self.last))
 
 
-class Opened(msgspec.Struct, array_like=True):
-    """An open incident: its id, since when (ms), the topics, and whether records were seen to arrive."""
+class Opened(Incident, array_like=True):
+    """An open incident, its topics, and whether records were seen to arrive there."""
 
-    incident: str
-    opened_at: int
     topics: tuple[str, ...]
     arriving: bool
 
@@ -119,7 +117,7 @@ class Unowned:
         found: dict[str, Collection[int]] = {
             topic: range(self._count(topic, sample)) for topic in unowned_of(summary)
         }
-        version = summary["generation"], summary["at"]
+        version = summary.get("generation"), int(summary.get("at", -1))
         known = self._assigned.get(group)
         if known is None or known[0] != version:
             known = self._assigned[group] = version, assigned(summary)
@@ -140,8 +138,21 @@ class Unowned:
         known = self._memory.open.pop(group, None)
         if known is None:
             return []
-        fields = {"opened_at": known.opened_at, "resolution": resolution, "details": {}}
-        return [self._finding(group, known, at, "resolved", f"{known.incident}/resolved", None, fields)]
+        kind = Kind.PARTITIONS_UNASSIGNED
+        return [
+            lag_resolved(
+                self._settings,
+                self._cluster,
+                kind,
+                group,
+                known,
+                at,
+                resolution,
+                topics=known.topics[:MAX_TOPICS],
+                topics_total=len(known.topics),
+                details={},
+            )
+        ]
 
     def _describe(self, sample: EndsSample, topics: AbstractSet[str]) -> None:
         """Keep what the brokers say of these topics; a topic without an answer stays as it was."""
@@ -172,26 +183,33 @@ class Unowned:
         if not missing:
             return self.end(group, at, "withdrawn") if known is not None else []
         arrived = sum(self._memory.described[topic].arrived(lacks[topic]) for topic in missing)
-        partitions = sum(len(lacks[topic]) for topic in missing)
+        count = sum(len(lacks[topic]) for topic in missing)
         if known is not None and (known.arriving or not arrived):
             return []
-        anchor = f"unowned/{summary['generation']}/{summary['at']}/{','.join(missing)}"
-        phase = "updated" if known is not None else "opened"
-        if known is None:
-            known = self._memory.open[group] = Opened("", at, missing, arriving=False)
-        known.arriving, known.topics = arrived > 0, missing
-        fields = {
-            "opened_at": known.opened_at,
-            "members_total": summary["members"],
-            "generation": summary["generation"],
-            "group_type": summary["group_type"],
-            "protocol": summary["protocol"] or None,
-            "state": summary["state"],
-            "partitions_affected": partitions,
-            "details": {**_named(missing, unowned), "unowned": partitions, "arrived": arrived},
-        }
-        severity = Severity.CRITICAL if arrived else None
-        return [self._finding(group, known, at, phase, anchor, severity, fields)]
+        since = at if known is None else known.opened_at
+        found = lag_finding(
+            self._settings,
+            self._cluster,
+            Kind.PARTITIONS_UNASSIGNED,
+            group,
+            f"unowned/{summary['generation']}/{summary['at']}/{','.join(missing)}",
+            at,
+            Severity.CRITICAL if arrived else None,
+            phase="opened" if known is None else "updated",
+            incident=None if known is None else known.incident,
+            opened_at=since,
+            members_total=summary["members"],
+            generation=summary["generation"],
+            group_type=summary["group_type"],
+            protocol=summary["protocol"] or None,
+            state=summary["state"],
+            topics=missing[:MAX_TOPICS],
+            topics_total=len(missing),
+            partitions_affected=count,
+            details={**_named(missing, unowned), "unowned": count, "arrived": arrived},
+        )
+        self._memory.open[group] = Opened(found.incident or "", since, missing, arriving=arrived > 0)
+        return [found]
 
     def _is_missing(self, topic: str, assigned_at: int, at: int, *, whole: bool) -> bool:
         known = self._memory.described.get(topic)
@@ -201,35 +219,6 @@ class Unowned:
             # A leader may have assigned by the number of partitions that it knew.
             return at >= known.grown + METADATA_MS
         return assigned_at > known.since or at >= max(known.since, assigned_at) + METADATA_MS
-
-    def _finding(
-        self,
-        group: str,
-        known: Opened,
-        at: int,
-        phase: str,
-        anchor: str,
-        severity: Severity | None,
-        fields: dict[str, Any],
-    ) -> Finding:
-        found = lag_finding(
-            self._settings,
-            self._cluster,
-            Kind.PARTITIONS_UNASSIGNED,
-            group,
-            anchor,
-            at,
-            severity,
-            phase=phase,
-            incident=known.incident or None,
-            topics=known.topics[:MAX_TOPICS],
-            topics_total=len(known.topics),
-            **fields,
-        )
-        if known.incident:
-            return found
-        known.incident = found.id
-        return replace(found, incident=found.id)
 
 
 def wanted(summaries: Summaries) -> frozenset[str]:
@@ -249,10 +238,10 @@ def assigned(summary: Mapping[str, Any]) -> dict[str, set[int]]:
     """
     members = summary.get("member_list", ())
     found: dict[str, set[int]] = {}
-    if not _is_plain(summary) or len(members) < summary["members"]:
+    if not _is_plain(summary) or len(members) < int(summary.get("members") or 0):
         return found
     for member in members:
-        given = member["assigned"]
+        given = member.get("assigned", {})
         if len(given) >= MAX_TOPICS or any(CUT in ranges for ranges in given.values()):
             return {}
         for topic, ranges in given.items():
@@ -261,9 +250,9 @@ def assigned(summary: Mapping[str, Any]) -> dict[str, set[int]]:
 
 
 def _is_plain(summary: Mapping[str, Any]) -> bool:
-    if summary["group_type"] == "classic":
-        return str(summary["protocol_type"]) == "consumer" and str(summary["protocol"]) != STREAMS_ASSIGNOR
-    return bool(summary["group_type"] == "consumer")
+    if summary.get("group_type") == "classic":
+        return summary.get("protocol_type") == "consumer" and summary.get("protocol") != STREAMS_ASSIGNOR
+    return summary.get("group_type") == "consumer"
 
 
 def _named(missing: Collection[str], unowned: Collection[str]) -> Details:
