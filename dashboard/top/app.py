@@ -32,7 +32,7 @@ ROWS = 200
 
 
 class Top(App[None]):
-    """The application. `every_s`: seconds between two looks."""
+    """The application. `every_s`: seconds between two refreshes."""
 
     TITLE = "rebalance-monitor top"
     ENABLE_COMMAND_PALETTE = False
@@ -79,7 +79,7 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Begin to refresh."""
         table = self._table()
         for name in GROUP_COLUMNS:
             table.add_column(name, key=name)

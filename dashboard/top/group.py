@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GroupScreen(Screen[None]):
-    """The screen of one group, looked at anew every `every_s` seconds."""
+    """The screen of one group, refreshed every `every_s` seconds."""
 
     CSS = """
     GroupScreen Static { padding: 0 1; height: auto; }
@@ -60,7 +60,7 @@ class GroupScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Begin to refresh."""
         self._table("members").add_columns(*MEMBER_COLUMNS)
         self._table("generations").add_columns(*GENERATION_COLUMNS)
         self._table("generations").focus()

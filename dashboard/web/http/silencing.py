@@ -36,7 +36,7 @@ JSON_TYPE = "application/json"
 
 
 class Silencing:
-    """Adds and ends silences for those who may."""
+    """Adds and ends silences for callers that may."""
 
     def __init__(self, alerting: Alerting, access: Access) -> None:
         self._alerting = alerting

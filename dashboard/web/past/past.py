@@ -78,7 +78,7 @@ class Wanted:
 
 
 class Past(Protocol):
-    """Where findings are looked up; blocks for the disk."""
+    """A store of published findings; blocks for the disk."""
 
     source: str
 

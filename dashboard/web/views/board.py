@@ -74,7 +74,7 @@ class Entry:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether something is wrong that somebody should look at."""
+        """Whether something is wrong that needs attention."""
         return self.trouble is not None and self.trouble.severity is not Severity.INFO
 
 
@@ -314,7 +314,7 @@ def _severity(entry: Entry) -> str:
 
 
 def _has_trouble(entry: Entry, wanted: str) -> bool:
-    """`any` stands for what somebody should look at, else a kind."""
+    """`any` stands for every trouble that needs attention, else a kind."""
     if wanted == "any":
         return entry.is_troubled
     return entry.trouble is not None and entry.trouble.kind.value == wanted

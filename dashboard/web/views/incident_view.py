@@ -1,4 +1,4 @@
-"""Incidents as rows and pages: what it is, since when, why, who is behind it, and what was told of it."""
+"""Incidents as rows and pages: what it is, since when, why, which member is behind it, what was published."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def offenders(findings: Iterable[Finding]) -> list[Offender]:
 
 
 def _parts(finding: Finding) -> dict[tuple[str, str], Part]:
-    """Return what each client that a finding names has to do with it; who only stayed has nothing."""
+    """Return what each client that a finding names has to do with it; one that only stayed has nothing."""
     found: dict[tuple[str, str], Part] = {}
 
     def take(client: tuple[str, str], part: Part) -> None:
