@@ -18,7 +18,7 @@ import structlog
 
 from rebalance_monitor.cluster.captures.capture import SAMPLE_OF_ENDS, SIGHTING, CaptureError, read_capture
 from rebalance_monitor.coordinator.findings.finding import stamp
-from rebalance_monitor.coordinator.findings.outputs import read_until
+from rebalance_monitor.coordinator.findings.outputs import read_until, served
 from rebalance_monitor.coordinator.lag import ends
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import EndsSample
@@ -151,7 +151,7 @@ class _Driver:
         """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
         told, looks = batch.findings, seen.looks
         found = self.live.on_samples(looks, summaries, told, read_until(stats)) if looks else []
-        found += self.live.refine(told)
+        found += self.live.refine(told, served=served(stats))
         if self.lag is not None:
             busy = groups_seen(looks)
             news = News(batch.committed, batch.removed, busy, seen.samples, summaries, batch.now, batch.now)
