@@ -121,6 +121,8 @@ class Board:
         self.sample: EndsSample | None = None
         self.topics: frozenset[str] = frozenset()
         """Topics whose ends matter: replaced as a whole, so any thread may read it."""
+        self.followed = 0
+        """Partitions of all groups at the newest sample."""
         self.asks: tuple[str, ...] = ()
         """Groups whose committed offsets the brokers shall be asked for next; replaced as a whole, too."""
         self._ends: dict[str, list[Ends]] = {}
@@ -210,6 +212,7 @@ class Board:
             lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
             if lag.records is not None:
                 consumed.totals.add(sample.at, lag.records)
+        self.followed = sum(len(consumed.tracks) for consumed in self.groups.values())
         since = sample.asked_at - before.asked_at if before is not None else 0
         self.asks = asking.choose(self.groups, sample.at, since)
 

@@ -83,6 +83,10 @@ class Parts:
         """Return the groups whose committed offsets the brokers shall be asked for; any thread may ask."""
         return self._board.asks
 
+    def followed(self) -> int:
+        """Return how many partitions all groups consume together; any thread may ask."""
+        return self._board.followed
+
     def recall(self, summaries: Mapping[str, Mapping[str, Any]]) -> None:
         """Take what an earlier process knew of the groups: each is summarised anew only when it changes."""
         self._summaries = {name: dict(summary) for name, summary in summaries.items() if summary}

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag.board import Board, Consumed
 from rebalance_monitor.coordinator.lag.committing import committing, summarise
+from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
 
@@ -90,3 +91,17 @@ def test_positions_that_repeat_are_the_same_as_positions_that_are_taken_as_a_who
         assert [list(one) for one in found.places.values()] == [list(one) for one in expected.places.values()]
         assert (found.tracks, found.went_back) == (expected.tracks, expected.went_back)
         assert found.last_commit == positions.newest(expected.places) or offset < 0
+
+
+@given(commits)
+def test_a_sample_counts_the_partitions_that_groups_consume(
+    drawn: list[tuple[str, int, int, int]],
+) -> None:
+    held, board, now = {name: Positions() for name in GROUPS}, Board(), 0
+    for group, partition, offset, gap in drawn:
+        now += gap
+        place = partition_entry(b"t", partition)
+        positions.keep(held[group], now, place, offset.to_bytes(8, "big", signed=True))
+        board.publish(group, positions.published(held[group]), now)
+    board.take(EndsSample(now, now, {"t": (7, 7)}), ())
+    assert board.followed == sum(one.partitions for one in board.groups.values())
