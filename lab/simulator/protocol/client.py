@@ -98,7 +98,7 @@ class Client:
     def own(self, owned: Owned) -> None:
         """Take an assignment; what was committed before was of the old one."""
         self.flush(self.line.now)
-        self.commits.own(owned)
+        self.commits.own(owned, self.line.now)
 
     # What the coordinator answers.
 

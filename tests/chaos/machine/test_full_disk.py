@@ -19,7 +19,7 @@ from rebalance_monitor.engine.driver.failures import FAILURES
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, needs_spark, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,9 @@ def is_waiting(rig: Rig) -> bool:
     return any(line["failures"] == HELD_FAILURES for line in failures(rig))
 
 
-@pytest.mark.parametrize("held", ["everything", "checkpoint", "tables"], indirect=True)
+@pytest.mark.parametrize(
+    "held", ["everything", pytest.param("checkpoint", marks=needs_spark), "tables"], indirect=True
+)
 def test_a_full_disk_is_named_and_the_job_goes_on_once_there_is_room(held: Held, disk: Path) -> None:
     rig = held.rig
     rig.pulse("disk-a")

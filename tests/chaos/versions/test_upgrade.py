@@ -21,10 +21,10 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, needs_spark, of_faults
 from tests.streaming.test_end_to_end import Members
 
-pytestmark = of_faults(900 + 4 * PATIENCE_S)
+pytestmark = [*of_faults(900 + 4 * PATIENCE_S), needs_spark]
 ROOT = Path(__file__).parents[3]
 # The last whose state is of version 3.
 OLDER = "fd86f3026edd0236db29434a6348ce219296d369"
