@@ -138,25 +138,25 @@ class Board:
     def take(self, sample: EndsSample, busy: Collection[str]) -> None:
         """Take a sample of ends; `busy`: groups that rebalance, whose windows begin anew."""
         before = self.sample
-        self.sample, self._then = sample, {}
+        self.sample = sample
         self._learn(sample)
         asking.take(self.groups, sample)
         for name, consumed in self.groups.items():
             lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
             if lag.records is not None:
                 consumed.totals.add(sample.at, lag.records)
+        self._then = {}
         since = sample.asked_at - before.asked_at if before is not None else 0
         self.asks = asking.choose(self.groups, sample.at, since)
 
-    def arrived(self, consumed: Consumed, begin: int, end: int) -> int:
-        """Return how many records came to a group's partitions from `begin` to `end` (ms), interpolated.
+    def arrived(self, topic: str, partition: int, begin: int, end: int) -> int:
+        """Return how many records came to a partition from `begin` to `end` (ms), interpolated.
 
         At least: what came before the first sample of an end is not counted.
         """
-        return sum(
-            max(0, known.end_at(partition, end) - known.end_at(partition, begin))
-            for topic, partition in consumed.places.layout
-            if (known := self._ends.get(topic))
+        known = self._ends.get(topic)
+        return (
+            max(0, known.end_at(partition, end) - known.end_at(partition, begin)) if known is not None else 0
         )
 
     def _learn(self, sample: EndsSample) -> None:
