@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag import continuing
 from rebalance_monitor.coordinator.lag.board import Board
-from rebalance_monitor.coordinator.lag.continuing import Silences
 from rebalance_monitor.coordinator.lag.costs.incidents import Costs, RollUpCosts
 from rebalance_monitor.coordinator.lag.costs.rebalances import RebalanceCosts
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
-from rebalance_monitor.coordinator.lag.judging import Judging
-from rebalance_monitor.coordinator.lag.losses import Losses
-from rebalance_monitor.coordinator.lag.unowned import Unowned, wanted
+from rebalance_monitor.coordinator.lag.judging import continuing
+from rebalance_monitor.coordinator.lag.judging.continuing import Silences
+from rebalance_monitor.coordinator.lag.judging.losses import Losses
+from rebalance_monitor.coordinator.lag.judging.standstills import Standstills
+from rebalance_monitor.coordinator.lag.judging.unowned import Unowned, wanted
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Lag:
     ) -> None:
         memory = state or {}
         self.board = board or Board()
-        self._judging = Judging(settings, cluster, memory.get("judging"))
+        self._judging = Standstills(settings, cluster, memory.get("judging"))
         self._silences = msgspec.convert(memory.get("silences", {}), Silences)
         self._judging.silences = self._silences
         self._losses = Losses(settings, cluster, memory.get("losses"))

@@ -10,7 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from rebalance_monitor.dashboard.tables.files import date_of
 

@@ -15,7 +15,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard.metrics import compatible, lag_series
 from rebalance_monitor.dashboard.metrics.compatible import Shown
 from rebalance_monitor.dashboard.metrics.definitions import METRICS, OTHER

@@ -18,7 +18,8 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.findings.causes import OF_MONITOR, Cause
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.dashboard.metrics.definitions import DELAY, OTHER, SHORT, STAGE
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import to_dict
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard.web.views.budget import within
 from rebalance_monitor.dashboard.web.views.events import SETTLED_MS, event_row, events_of
 from rebalance_monitor.dashboard.web.views.trouble import LOUDNESS

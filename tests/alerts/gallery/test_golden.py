@@ -14,7 +14,8 @@ from rebalance_monitor.alerts.messages.lead import first_cause, has_offender
 from rebalance_monitor.alerts.messages.measures import DETAIL_ROWS, keys_of
 from rebalance_monitor.alerts.messages.message import OVER, message_of
 from rebalance_monitor.alerts.render import plain, slack
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from tests.alerts.golden_files import FOLDER, files, messages
 from tests.alerts.sinks.block_kit import problems, refusal

@@ -20,7 +20,8 @@ from rebalance_monitor.alerts.routing.labels import labels_of
 from rebalance_monitor.alerts.routing.matchers import all_match, parse
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Coordinator
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from tests.alerts.sinks.block_kit import problems, refusal
 from tests.alerts.support.findings import CAUSE, MEMBER, finding
 

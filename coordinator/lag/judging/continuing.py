@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.lag.judging import Open
+    from rebalance_monitor.coordinator.lag.incidents import Open
 
 STANDING = frozenset({Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED})
 CONTINUING = frozenset(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved, place_of
+from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
 from rebalance_monitor.coordinator.state.group_state import NEVER
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import msgspec
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
 from rebalance_monitor.coordinator.findings.incidents import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.lag.judging import lag_finding, lag_resolved
+from rebalance_monitor.coordinator.lag.incidents import lag_finding, lag_resolved
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
