@@ -180,7 +180,6 @@ class Board:
 
     def _lag(self, consumed: Consumed, sample: EndsSample, *, paused: bool) -> GroupLag:
         as_of = _as_of(consumed, sample)
-        consumed.rebase(sample.at)
         topics = {
             span[0]: self._topic(consumed, span, sample, as_of, paused=paused)
             for span in consumed.places.layout.spans()
@@ -204,27 +203,25 @@ class Board:
         ends, known, asked_at = sample.latest.get(topic, ()), self._ends.get(topic), sample.asked_at
         values, count = consumed.places.values(start, len(numbers)), len(ends)
         then = self._ends_at(topic, as_of)
-        found: list[tuple[int, int | None]] = []
+        found: list[int] = []
+        ages: list[int | None] = []
         waits: list[int | None] = []
-        for number, partition in enumerate(numbers):
-            offset, committed_at = values[2 * number], values[2 * number + 1]
+        for partition, offset, committed_at in zip(numbers, values[::2], values[1::2], strict=True):
             end = ends[partition] if partition < count else UNKNOWN
             age = waiting = records(offset, committed_at, end, asked_at)
             if waiting and known is not None:
                 end = min(end, max(offset, then[partition]))
-                waiting = end - offset
-                age = _age(known, partition, offset, max(as_of, committed_at)) if waiting else 0
-            found.append((end, age))
+                waiting = age = end - offset
+                if waiting:
+                    told = known.age(partition, offset, max(as_of, committed_at))
+                    age = None if told is None else told.estimate
+            found.append(end)
+            ages.append(age)
             waits.append(waiting)
         consumed.observe(start, waits, sample.at, paused=paused)
         stable = [sample.last_stable(topic, one) for one in range(count)] if topic in sample.stable else ()
-        partitions = Partitions(consumed.places, start, numbers, found, asked_at, stable)
-        return TopicLag(total(waits), most([age for _, age in found]), waits.count(None), partitions)
-
-
-def _age(ends: TopicEnds, partition: int, offset: int, now: int) -> int | None:
-    told = ends.age(partition, offset, now)
-    return None if told is None else told.estimate
+        partitions = Partitions(consumed.places, start, numbers, (found, ages), asked_at, stable)
+        return TopicLag(total(waits), most(ages), waits.count(None), partitions)
 
 
 def _as_of(consumed: Consumed, sample: EndsSample) -> int:
