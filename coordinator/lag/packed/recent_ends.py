@@ -21,7 +21,7 @@ _AT_END = Seconds(0, 0, 0)
 
 
 class TopicEnds:
-    """Times (ms) of samples, ascending, and for each the ends by partition, `UNKNOWN` where nobody told."""
+    """Times (ms) of samples, ascending, and the ends by partition at each, `UNKNOWN` without an answer."""
 
     __slots__ = ("at", "rows")
     KEPT = 12
