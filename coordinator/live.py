@@ -1,10 +1,10 @@
-"""What the probe saw between records: rebalances in progress, stuck ones, storms that never complete.
+"""What probe samples show between records: rebalances in progress, stuck ones, storms that never complete.
 
-Runs on the driver. `Live` keeps a JSON-able memory of its looks (bounded by the storm window). An interval
-in which a group was seen rebalancing in every look is one barrier, unless a generation completed within it
-or a look saw the join phase over and the next one saw it begun again: that generation failed, unwritten.
-A look that a group's coordinator did not answer says nothing about the group unless it lists it. The probe
-decides only findings of its own kinds; `refine` adds bounds and the coordinator to the others and never
+Runs on the driver. `Live` keeps a JSON-able memory of its samples, bounded by the storm window. Consecutive
+samples in which a group rebalances are one join phase, unless a generation completed within it. If one sample
+has the join phase over and the next one has it begun again, a generation failed without a record. A sample
+that a group's coordinator did not answer is no evidence about the group, unless it lists the group. The probe
+decides only findings of its own kinds. `refine` adds bounds and the coordinator to the others and never
 changes an id.
 """
 

@@ -15,6 +15,7 @@ from rebalance_monitor.checkpoints.ledger import LedgerError
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.outputs import read_until, served
 from rebalance_monitor.coordinator.lag.board import Board
+from rebalance_monitor.coordinator.lag.costs.handovers import handed_over
 from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
@@ -164,6 +165,7 @@ class Parts:
             wall,
             looks=sightings,
             shards=batch.shards,
+            handed=batch.handed,
         )
         found = with_lag(told, batch, self._lag, news)
         if samples:
@@ -198,4 +200,5 @@ class Parts:
             self._summaries.pop(group, None)
         new = batch.groups.keys() - self._summaries.keys()
         self._has_new_groups |= any(batch.groups[name].get("group_type") in _EPOCHS for name in new)
+        batch.handed = handed_over(batch.groups, self._summaries)
         self._summaries |= batch.groups

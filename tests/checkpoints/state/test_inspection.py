@@ -279,7 +279,7 @@ def kept_elsewhere(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("configured", [True, False])
-def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
+def test_what_spark_keeps_elsewhere_is_reported_and_removed_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, configured: bool
 ) -> None:
     kept = kept_elsewhere(tmp_path)
