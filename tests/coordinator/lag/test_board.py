@@ -13,6 +13,7 @@ from rebalance_monitor.coordinator.commits.positions import Position
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.committing import committing, summarise
+from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT, Totals
 from rebalance_monitor.coordinator.lag.packed import tracks
 from rebalance_monitor.coordinator.lag.windows import Track
