@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
 from rebalance_monitor.coordinator.findings.incidents import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.incidents import lag_finding, lag_resolved
-from rebalance_monitor.coordinator.lag.judging.owners import CUT, partitions
+from rebalance_monitor.coordinator.lag.owners import CUT, partitions
 from rebalance_monitor.coordinator.state.membership import STREAMS_ASSIGNOR
 from rebalance_monitor.coordinator.state.state_machine import Status
 
