@@ -140,7 +140,7 @@ def _session(facts: Facts) -> Iterable[Advice]:
 
 
 def _heartbeat(facts: Facts) -> Iterable[Advice]:
-    """Say the largest heartbeat interval that the session timeouts allow; the interval is in no record."""
+    """Say the largest heartbeat interval that the session timeouts allow."""
     sessions = [m.session_timeout for m in facts.members if m.session_timeout > 0]
     if facts.state.group_type == "classic" and sessions:
         most = seconds(min(sessions) // 3)
@@ -169,7 +169,7 @@ def _mixed(facts: Facts) -> Iterable[Advice]:
 
 
 def _assignors(facts: Facts) -> Iterable[Advice]:
-    """Name assignors that differ: preferred by members of KIP-848 groups, or used to and fro."""
+    """Name assignors that differ between members, or change to and fro."""
     preferred = {name for name in facts.assignors.values() if name}
     if len(preferred) > 1:
         reason = f"members prefer {', '.join(sorted(preferred))}; the most wanted one is used"
@@ -182,7 +182,7 @@ def _assignors(facts: Facts) -> Iterable[Advice]:
 
 
 def _scheduled(facts: Facts) -> Iterable[Advice]:
-    """Suggest to declare a schedule on which members come and go; it is not followed before it is."""
+    """Suggest to declare a schedule on which members come and go."""
     every = schedules.interval(facts.findings)
     if every is not None and not facts.settings.expected_churn:
         reason = f"members join, work and leave every {seconds(every)}, each time with a LeaveGroup"

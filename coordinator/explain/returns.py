@@ -150,7 +150,7 @@ def unclosed_clients(facts: Facts) -> set[tuple[str, str]]:
 
 
 def unclosed(facts: Facts) -> Iterable[Advice]:
-    """Speak of consumers that are created anew while the old ones live on, and hold up the group."""
+    """Name applications that never close their old consumers."""
     for (client, host), count in _often(facts, How.UNCLOSED)[:1]:
         reason = f"{count} times a new member of it joined while the group waited for an old one"
         remedy = "if it makes a new consumer after an error, let it close the old one first"
@@ -198,7 +198,7 @@ def leader(facts: Facts) -> Iterable[Advice]:
 
 
 def static(facts: Facts) -> Iterable[Advice]:
-    """Speak for static membership where clients go and come back, or all members are restarted in turn."""
+    """Advise static membership where clients come back, or restart in turn."""
     blocks = _family(facts) in _UNBLOCK
     again = _often(facts, How.LEFT, How.RESTARTED, *([] if blocks else [How.EXPIRED]))
     strangers = {(one.client_id, one.host) for one in named_by(facts, Cause.CONNECT_CONFIGS_DIFFER)}
