@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved
+from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved, place_of
 from rebalance_monitor.coordinator.state.group_state import NEVER
-from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,15 +69,7 @@ class Losses:
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
         """Resolve what is open of a group that is gone."""
         known = self._open.pop(group, None)
-        return (
-            []
-            if known is None
-            else [
-                lag_resolved(
-                    self._settings, self._cluster, Kind.RECORDS_EXPIRING, group, known, at, resolution
-                )
-            ]
-        )
+        return [] if known is None else [self._resolved(group, known, at, resolution)]
 
     def _rewound(self, group: str, consumed: Consumed, at: int) -> list[Finding]:
         changes = []
@@ -145,12 +136,14 @@ class Losses:
             return [self._opened(group, near, sample.at)]
         if known is not None and not near and self._is_far(known, consumed):
             del self._open[group]
-            return [
-                lag_resolved(
-                    self._settings, self._cluster, Kind.RECORDS_EXPIRING, group, known, sample.at, "quiet"
-                )
-            ]
+            return [self._resolved(group, known, sample.at, "quiet")]
         return []
+
+    def _resolved(self, group: str, known: Open, at: int, resolution: str) -> Finding:
+        kind = Kind.RECORDS_EXPIRING
+        return lag_resolved(
+            self._settings, self._cluster, kind, group, known, at, resolution, **place_of(known)
+        )
 
     def _is_far(self, known: Open, consumed: Consumed) -> bool:
         """Whether the partition that was told of has moved on, is read to its end, or is gone."""
@@ -171,8 +164,8 @@ class Losses:
         found = self._loss_finding(
             Kind.RECORDS_EXPIRING, group, anchor, at, near, details=details, phase="opened", opened_at=at
         )
-        self._open[group] = Open(found.id, at, worst.topic, worst.lag.partition, worst.lag.offset)
-        return replace(found, incident=found.id)
+        self._open[group] = Open(found.incident or "", at, worst.topic, worst.lag.partition, worst.lag.offset)
+        return found
 
     def _loss_finding(
         self,
