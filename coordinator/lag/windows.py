@@ -30,7 +30,7 @@ PUBLISHED_MS = 10_000
 """Two positions of a partition that a group publishes are within this time, however often it commits."""
 
 MARKER = 1
-"""A transaction's marker takes an offset that nobody reads, and may come after the last record's commit."""
+"""A transaction's marker takes an offset that no consumer reads, and may follow the last record's commit."""
 
 
 class Verdict(StrEnum):
@@ -48,9 +48,7 @@ class Track(msgspec.Struct, gc=False):
     `offset`, `committed`: its position, and when that was committed. `moved`: when the offset last moved.
     `base`: its lag just after that. `grown`: since when more waits. `cadence`: its usual time between
     commits. `rising`: since when its lag has not gone down, from `low`; `risen`: when it last went up;
-    `lag`: the last one. `from_offset`: what it went back from, until that is told. `kept`: the earliest
-    offset of its topic when that was last seen to be no later than the position; `gap`: how far before the
-    position it was then.
+    `lag`: the last one. `from_offset`: what it went back from.
     """
 
     offset: int = -1
@@ -63,13 +61,11 @@ class Track(msgspec.Struct, gc=False):
     low: int = -1
     lag: int = -1
     from_offset: int = -1
-    kept: int = -1
-    gap: int = -1
     risen: int = -1
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """Who reads a partition, as far as its commits tell.
+    """The member that reads a partition, as its commits show it.
 
     `committed`: when it last committed anything (ms), `cadence` its usual time between commits (ms); -1 where
     that is not known.
@@ -111,7 +107,7 @@ def observe(track: Track, lag: int | None, at: int) -> None:
 
 
 def pause(track: Track) -> None:
-    """Begin the windows anew: the group rebalances, or nobody knows what became of it."""
+    """Begin the windows anew: the group rebalances, or what became of it is not known."""
     track.grown = track.rising = track.low = track.base = -1
 
 

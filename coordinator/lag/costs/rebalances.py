@@ -18,13 +18,13 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.costs.impact import USUAL_SHARE
-from rebalance_monitor.coordinator.lag.judging import lag_finding
+from rebalance_monitor.coordinator.lag.incidents import lag_finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     Arrived = Callable[[Consumed, int, int], int]

@@ -6,7 +6,8 @@ from typing import Any
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.finding import Finding
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -51,6 +52,7 @@ class World:
     ends: list[int] = field(default_factory=lambda: [100] * 4)
     begins: list[int] = field(default_factory=lambda: [0] * 4)
     stable: tuple[int, ...] = ()
+    shard: int = -1
     held: Positions = field(default_factory=Positions)
     found: list[Finding] = field(default_factory=list)
 
@@ -74,7 +76,7 @@ class World:
         self.at += STEP
         if anew:
             self.lag = Lag(self.settings, "c1", json.loads(json.dumps(self.lag.snapshot())))
-        self.found += self.lag.publish({"g": positions.published(self.held)}, self.at)
+        self.found += self.lag.publish({"g": positions.published(self.held)}, self.at, {"g": self.shard})
         latest = {"orders": tuple(self.ends)} if known else {}
         begins = {"orders": tuple(self.begins)} if known else {}
         sample = EndsSample(self.at - 10, self.at, latest, begins, stable={"orders": self.stable})

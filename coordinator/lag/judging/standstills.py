@@ -15,14 +15,14 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, CauseEntry, MemberEntry
-from rebalance_monitor.coordinator.findings.incidents import Incident, end_of, make
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag import windows
-from rebalance_monitor.coordinator.lag.continuing import STANDING, Silences, silence_of
 from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, impact, weigh
 from rebalance_monitor.coordinator.lag.ends import AGAIN_MS
+from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
+from rebalance_monitor.coordinator.lag.judging.continuing import STANDING, Silences, silence_of
+from rebalance_monitor.coordinator.lag.judging.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.measured import Source
-from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
 from rebalance_monitor.decoders.layouts.twins import replace
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -49,15 +49,6 @@ _HELD = CauseEntry(
 )
 
 
-class Open(Incident, array_like=True):
-    """An open incident, the partition that it was opened for, and the members that own it."""
-
-    topic: str
-    partition: int
-    offset: int
-    members: tuple[str, ...] = ()
-
-
 class Hit(NamedTuple):
     """One partition that a verdict is about."""
 
@@ -67,7 +58,7 @@ class Hit(NamedTuple):
     reader: Reader
 
 
-class Judging:
+class Standstills:
     """Opens and resolves; `state` is what `snapshot` returned, None for a new start."""
 
     def __init__(
@@ -120,19 +111,16 @@ class Judging:
         least, every = _window_of(lag, settings)
         found: dict[Verdict, list[Hit]] = {verdict: [] for verdict in Verdict}
         readers: Mapping[tuple[str, int], Reader] | None = None
-        for topic, told in lag.topics.items():
-            for one in told.partitions:
-                track = consumed.tracks[topic, one.partition]
-                if track.grown < 0 and track.lag <= track.low:
-                    continue
-                readers = readers_of(summary, consumed.tracks) if readers is None else readers
-                reader = readers.get((topic, one.partition)) or unlisted(summary, topic)
-                if reader is None:
-                    # Nobody is assigned it: no member stands still.
-                    continue
-                verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
-                if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
-                    found[verdict].append(Hit(topic, one, track, reader))
+        for place, topic, partition in consumed.restless():
+            one, track = lag.topics[topic].of(partition), consumed.track_at(place)
+            readers = readers_of(summary, consumed.places) if readers is None else readers
+            reader = readers.get((topic, partition)) or unlisted(summary, topic)
+            if one is None or reader is None:
+                # No member is assigned it, so none stands still.
+                continue
+            verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
+            if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
+                found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
             found[Verdict.STALLED] = found[Verdict.STOPPED] = []
         return found
@@ -165,7 +153,7 @@ class Judging:
             "window_ms": windows.window(track, worst.reader.owner, *_window_of(lag, settings)),
         }
         if kind is Kind.CONSUMPTION_STOPPED:
-            details["moving"] = sum(one.moved > since for one in consumed.tracks.values())
+            details["moving"] = consumed.moving(since)
         ages = [hit.lag.age_ms for hit in hits if hit.lag.age_ms is not None]
         if ages:
             details["age_ms"] = max(ages)
@@ -216,65 +204,6 @@ class Judging:
         )
 
 
-def lag_finding(
-    settings: DetectionSettings,
-    cluster: str,
-    kind: Kind,
-    group: str,
-    anchor: str,
-    at: int,
-    severity: Severity | None = None,
-    **fields: Any,  # noqa: ANN401 - the remaining fields of Finding, checked by its constructor
-) -> Finding:
-    """Make a finding of lag."""
-    return make(
-        kind,
-        cluster=cluster,
-        anchor=anchor,
-        group=group,
-        overrides=settings.severity_of,
-        severity=severity,
-        evidence="derived",
-        at=at,
-        **fields,
-    )
-
-
-def lag_resolved(
-    settings: DetectionSettings,
-    cluster: str,
-    kind: Kind,
-    group: str,
-    known: Incident,
-    at: int,
-    resolution: str,
-    **fields: Any,  # noqa: ANN401 - as above
-) -> Finding:
-    """Make the finding that ends the incident `known`, at `at` (ms)."""
-    return lag_finding(
-        settings,
-        cluster,
-        kind,
-        group,
-        end_of(known.incident),
-        at,
-        phase="resolved",
-        incident=known.incident,
-        opened_at=known.opened_at,
-        resolution=resolution,
-        **fields,
-    )
-
-
-def place_of(known: Open) -> dict[str, Any]:
-    """Return the fields that name the partition which an incident was opened for."""
-    return {
-        "topics": (known.topic,),
-        "topics_total": 1,
-        "details": {"topic": known.topic, "partition": known.partition},
-    }
-
-
 def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
     """Return the least window (ms), and how often (ms) positions come at least."""
     if lag.source is Source.TOPIC:
@@ -284,7 +213,7 @@ def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
 
 def _has_moved(known: Open, consumed: Consumed) -> bool:
     """Whether the partition that an incident was opened for has committed another offset, or is gone."""
-    track = consumed.tracks.get((known.topic, known.partition))
+    track = consumed.track(known.topic, known.partition)
     return track is None or track.offset != known.offset or track.lag == 0
 
 
