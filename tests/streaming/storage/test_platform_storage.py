@@ -20,6 +20,7 @@ from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.engine.storage import storage_at
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 from tests.checkpoints.platform_stores import s3a_jars, s3a_settings, s3a_store
 
@@ -75,16 +76,23 @@ def test_a_job_on_s3a_resumes_after_a_kill_and_keeps_a_second_one_out(
         stack.callback(use_jvm, lambda _: None)
         storage = storage_at(PLACE, "")
         rig.job.storage = storage.root
+
+        def has(group: str) -> bool:
+            return any(finding.group == group for finding in rig.told())
+
+        def log() -> str:
+            return (tmp_path / "submit.log").read_text()[-4_000:]
+
         rig.pulse("on-s3a")
         with submitted(tmp_path, s3) as process:
-            rig.await_told(lambda f: f.group == "on-s3a", PATIENCE_S)
+            assert wait_until(lambda: has("on-s3a"), PATIENCE_S), log()
             with submitted(tmp_path, s3) as second:
-                assert second.wait(PATIENCE_S) == 2
-            assert "another monitor" in (tmp_path / "submit.log").read_text()
+                assert second.wait(PATIENCE_S) == 2, log()
+            assert "another monitor" in log()
             os.killpg(process.pid, signal.SIGKILL)
         with submitted(tmp_path, s3):
             rig.pulse("later")
-            rig.await_told(lambda f: f.group == "later", PATIENCE_S)
+            assert wait_until(lambda: has("later"), PATIENCE_S), log()
             rig.require_truth()
         assert not [f for f in rig.told() if f.details.get("cause") == "state_rebuilt"]
         assert list(storage.checkpoint(1).glob("offsets/[0-9]*")), "Spark's state lies elsewhere"
