@@ -212,7 +212,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "must be a topic's name, up to 249 letters, digits, dots, dashes and underscores",
     ),
     ({"storage": {"path": "s3://"}}, "names no place: write a path, or a URI such as s3://bucket/monitor"),
-    ({"storage": {"path": "file:monitor"}}, "names no place: write a path, or a URI"),
+    ({"storage": {"path": f"s3:u:{SECRET}@monitor"}}, "names no place: write a path, or a URI"),
     ({"storage": {"path": "{tmp}/key.pem/monitor"}}, "leads to {tmp}/key.pem, which is no folder"),
     (
         {"spark": {"spark.master": "yarn cluster"}},
