@@ -47,7 +47,7 @@ def advise(facts: Facts) -> list[Advice]:
 
 
 def _poll(facts: Facts) -> Iterable[Advice]:
-    """Compare max.poll.interval with the time between commits, and with breaches."""
+    """Compare max.poll.interval with commits and breaches."""
     breached = caused(facts, Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED)
     breached *= not _who(facts, *_LIVES) <= returns.unclosed_clients(facts)
     longest = ((gap, one) for one in facts.members for gap in facts.gaps.get(one.member_id, {}).values())
@@ -84,7 +84,7 @@ def _waits_on(facts: Facts) -> bool:
 
 
 def _shared(facts: Facts) -> Iterable[Advice]:
-    """Speak for group ids of their own where several applications share this one."""
+    """Name applications that share this group id."""
     strangers = named_by(facts, Cause.CONNECT_CONFIGS_DIFFER)
     for client, host in sorted({(one.client_id or "", one.host or "") for one in strangers}):
         remedy = "give the worker's Connect cluster its own, or the config.storage.topic of the others"
@@ -124,7 +124,7 @@ def may_be_a_poll(gap: Gap, member: Member) -> bool:
 
 
 def _session(facts: Facts) -> Iterable[Advice]:
-    """Name session timeouts under 10 s, and far over 45 s in groups without static members."""
+    """Name session timeouts under 10 s, or far over 45 s without static members."""
     found = sorted({m.session_timeout for m in facts.members if m.session_timeout > 0})
     if facts.state.group_type != "classic" or not found:
         return
@@ -219,7 +219,7 @@ def _change(facts: Facts, wanted: str) -> str:
 
 
 def _spread(facts: Facts) -> Iterable[Advice]:
-    """Name the assignor that would spread better, with its moves, and members beyond the partitions."""
+    """Name an assignor that would spread better, and members beyond the partitions."""
     now, state = facts.now, facts.state
     classic = state.group_type == "classic"
     if now is None or (classic and state.protocol not in KNOWN):
