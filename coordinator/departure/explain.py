@@ -109,7 +109,7 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
 
 
 def _learn_heartbeats(evidence: Evidence, seen: Phase) -> Explained:
-    """Learn the heartbeat interval from a rebalance in which nobody departed."""
+    """Learn the heartbeat interval from a rebalance in which no member departed."""
     cells = seen.free * seen.grid.width
     total = max(float(cells.sum()), _NOTHING)
     length = float((cells.sum(axis=0) * seen.grid.middle).sum() / total)
@@ -137,7 +137,8 @@ def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, ins
     inside *= prior * apart
     inside += prior * near * begun
     if len(evidence.departed) > 1:
-        # One that had rejoined waits without commits, and may leave at any time: its last commit tells when.
+        # One that had rejoined waits without commits, and may leave at any time: its last commit says when it
+        # stopped.
         waited = prior[Way.LEFT] * by.waited * apart[Way.LEFT] * begun[Way.UNJOINED] / span.spread
         holder[Way.LEFT] += waited
         inside[Way.LEFT] += waited * grid.middle
@@ -226,7 +227,7 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     """
     intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
     if scene.newborn > 1:
-        # What befell them befell them together: how old they were tells of one fault, not of many.
+        # One fault took them all: their ages are evidence of that fault once, not once for each member.
         intervals = intervals._replace(young=False)
     usual, beats = intervals.waits(), scene.tried
     plain = {
@@ -316,7 +317,7 @@ def _summed(scene: _Scene, roles: Array, weights: Array) -> Explained:
     free, held = seen.free * mass, seen.held * mass
     late = held * grid.deadline / max(float((grid.deadline * grid.width).sum()), 1.0)
     started = rest.begun + rest.triggers
-    # Where nobody is left, the last member that departs is trigger and holder at once.
+    # Where no member is left, the last one that departs has both begun the phase and ended it.
     last = started if evidence.kept or evidence.joined else rest.triggers
     # How likely all else is that belongs to a member in each role.
     told = np.empty_like(sums)

@@ -190,7 +190,7 @@ KINDS: dict[Kind, KindSpec] = {
         {
             "restarted": "members that were replaced",
             "window_ms": "first to last replacement, ms",
-            "changed_ids": "instance ids that expired and did not come back: static membership is of no use",
+            "changed_ids": "instance ids that expired and did not come back: static membership has no effect",
         }
         | _COST,
     ),
@@ -202,7 +202,7 @@ KINDS: dict[Kind, KindSpec] = {
         {
             "instance_id": "the instance id",
             "previous_member_id": "its member id before",
-            "times": "how often it has in `window_ms`, at most 20; a warning from 3 on",
+            "times": "how often it came back in `window_ms`, at most 20; a warning from 3 on",
             "window_ms": "the time in which they are counted, ms",
         },
     ),

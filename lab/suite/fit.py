@@ -32,7 +32,7 @@ _SHARED = (
 )
 # How often members depart in each way, how often two do so by themselves in one join phase, and how many
 # never commit, is no matter of a corpus, which has the faults that it was given. A clean close is the most
-# frequent way of all: whoever is blamed by these alone is blamed wrongly.
+# frequent way of all: a member that is blamed by these alone is blamed wrongly.
 _WAYS = ("left", "died", "stalled", "unjoined", "unsynced", "unknown")
 _GIVEN = frozenset(
     {

@@ -142,7 +142,7 @@ def _why(root: "Route", route: "Route") -> str:
     way = [node for node in root.walk() if (route.path + "/").startswith(node.path + "/") and node.matchers]
     said = [", ".join(map(str, node.matchers)) for node in way]
     if not said:
-        return "the top route" if route.path == root.path else "a route that takes everything"
+        return "the top route" if route.path == root.path else "a route that matches everything"
     return " → ".join(said)
 
 

@@ -116,7 +116,7 @@ class Standstills:
             readers = readers_of(summary, consumed.places) if readers is None else readers
             reader = readers.get((topic, partition)) or unlisted(summary, topic)
             if one is None or reader is None:
-                # Nobody is assigned it: no member stands still.
+                # No member is assigned it, so none stands still.
                 continue
             verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
             if verdict is not Verdict.BEHIND or not one.waits_for_transaction:

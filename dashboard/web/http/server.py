@@ -61,7 +61,7 @@ class Server:
                 ws="none",
                 backlog=BACKLOG,
                 log_config=None,
-                # Whoever sends rubbish, or too much, does not write the log.
+                # A caller that sends rubbish, or too much, does not fill the log.
                 log_level="error",
                 access_log=False,
                 lifespan="off",

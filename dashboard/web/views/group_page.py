@@ -127,7 +127,7 @@ def spread(members: Sequence[Member]) -> Spread:
 
 
 def deadlines(summary: Mapping[str, Any], members: Sequence[Member]) -> list[Deadline]:
-    """Return what happens by itself if nobody acts, the soonest first."""
+    """Return the deadlines ahead that need no action to pass, the soonest first."""
     found: list[Deadline] = [
         {"what": "session", "at": member["deadline"], "who": member["client_id"] or member["member_id"]}
         for member in members

@@ -135,7 +135,7 @@ def test_a_disk_that_stays_full_ends_the_job_with_what_to_do_and_the_next_start_
         assert rig.job._process.returncode == 3
     last = "\n".join(rig.job.log.splitlines()[-2:])
     assert f"The query failed {FAILURES} times in a row. The disk of {disk / 'data'} is full" in last
-    assert "Make room there and start again: it goes on from its last batch." in last
+    assert "Free space there and start again: the job continues with its last batch." in last
     # As its supervisor starts it, who knows of no disk.
     with rig.job:
         assert wait_until(lambda: not rig.job.alive, 2 * PATIENCE_S), rig.job.log[-3_000:]
