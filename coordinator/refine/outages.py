@@ -3,20 +3,23 @@
 A reload gives every member a fresh session, so of a silence that spans one only the part after it counts: a
 whole session timeout of it is an expired session, anything less proves nothing, and no poll interval can be
 told at all. What was found is kept with less confidence; a finding that says nothing else is withdrawn.
+Commits in the midst of the time without answers show that only the monitor could not reach the brokers.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.departure.beside import KIND_OF
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.probe.broker_outages import is_in_the_midst
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
@@ -54,6 +57,15 @@ class Reach:
             self._answered = look.at
         elif self._answered > max(since, 0):
             self.away.append(look.at)
+
+    def serve(self, times: Collection[int], looks: Sequence[int]) -> None:
+        """Forget absences in whose midst clients were served at one of `times` (ms); `looks`: all samples."""
+        away = set(self.away)
+        for is_away, run in groupby(looks, away.__contains__):
+            absence = list(run) if is_away else []
+            if any(is_in_the_midst(at, absence[0], absence[-1]) for at in times if absence):
+                away.difference_update(absence)
+        self.away = sorted(away)
 
 
 def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | None:
