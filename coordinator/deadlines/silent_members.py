@@ -23,7 +23,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import (
     owes,
     upcoming,
 )
-from rebalance_monitor.coordinator.departure import barrier_waits
+from rebalance_monitor.coordinator.deadlines import barrier_waits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind

@@ -137,6 +137,7 @@ def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, ins
     inside *= prior * apart
     inside += prior * near * begun
     if len(evidence.departed) > 1:
+        inside[Way.DIED] += prior[Way.DIED] * _beside_the_last(scene, seen)
         # One that had rejoined waits without commits, and may leave at any time: its last commit tells when.
         waited = prior[Way.LEFT] * by.waited * apart[Way.LEFT] * begun[Way.UNJOINED] / span.spread
         holder[Way.LEFT] += waited
@@ -162,6 +163,18 @@ def _rates(
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
     return _Rates(near, apart, near * (grid.middle <= soon) + apart * (grid.middle <= far))
+
+
+def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
+    """Return how likely (per ms) a member expired near the end of a long phase: it died with the last one.
+
+    What befell both at once ends their sessions within a heartbeat of each other.
+    """
+    grid, soon = scene.phase.grid, np.array(scene.tried, float) + _SOON_MS
+    places = np.minimum(grid.table.searchsorted(soon), len(grid.table) - 1)
+    late = seen.now[Way.DIED, :, 0] - seen.table[Way.DIED, np.arange(len(soon)), places]
+    near = scene.by.dead_together * np.maximum(late, 0.0) / soon
+    return np.asarray(near[:, None] * (grid.middle > soon[:, None]))
 
 
 def _leaked(length: Array, one: Departed) -> Array:

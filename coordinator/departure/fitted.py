@@ -54,6 +54,8 @@ class Fitted(NamedTuple):
     closed: float = 0.5
     unpolled: float = 0.5
     follows: float = 0.9
+    died_before_load: float = 0.7
+    dead_together: float = 0.3
 
 
 # `make fit`: 2366 departures of simulations and recordings; surprise 0.1984 each.
@@ -100,4 +102,6 @@ FITTED = Fitted(
     closed=0.5,
     unpolled=0.5,
     follows=0.9,
+    died_before_load=0.7,
+    dead_together=0.3,
 )

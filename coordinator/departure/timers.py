@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.fitted import Fitted
     from rebalance_monitor.coordinator.departure.hypotheses import Client
 
+LOADED_LATE_MS = 2_500
+"""How much later than it happened samples tell of a coordinator's load, ms."""
+
 # A client commits, and gives up its partitions, within so long before its LeaveGroup.
 _CLOSE_MS, _SLOW_CLOSE_MS, _SLOWLY = 150.0, 1_000.0, 0.2
 # A client that is about to look sees the breach of its interval within so long (retry.backoff.ms and more).
@@ -58,9 +61,10 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
 
 
 def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> float:
-    """Return how likely it commits as it closes, where it has something to commit."""
+    """Return how likely it commits as it closes, where it has something to commit: not in a lull."""
     auto = intervals.timer * client.closes * (1.0 if one.named else 1 - by.mistaken)
-    return by.closes_by_hand + (by.closes - by.closes_by_hand) * auto
+    usual = max(intervals.usual, 1.0)
+    return (by.closes_by_hand + (by.closes - by.closes_by_hand) * auto) * usual / (usual + intervals.lull)
 
 
 def _closing(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> list[Wait]:
@@ -149,9 +153,13 @@ def died(
 
     Before its first commit it may have died before its sync. No wait is returned where none can have ended.
     """
-    if one.alive + _PAST_MS < one.session - max(beats):
+    if one.alive + _PAST_MS < one.session - max(*beats, LOADED_LATE_MS * (one.loaded >= 0)):
         return [[] for _ in beats]
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
+    if 0 <= one.loaded == one.alive:
+        # Samples tell of the load up to so much late.
+        at_once = [(one.session - LOADED_LATE_MS, one.session + _SYNC_MS, by.died_before_load)]
+        return [scaled(waits, 1 - by.died_before_load) + at_once for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     young = by.died_young * (not one.rebalance or one.session <= one.rebalance)

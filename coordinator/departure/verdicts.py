@@ -127,17 +127,22 @@ def held_by(explained: Explained) -> int | None:
 
 
 def details_of(judged: Judged) -> Details:
-    """Return what a rebalance's details say of it: who held it, and the evidence that the driver completes.
-
-    History is not judged again.
-    """
+    """Return what a rebalance's details say of it: who held it, and the evidence that the driver completes."""
     evidence, explained = judged.evidence, judged.explained
     if explained is None or not judged.gone:
         return {}
     place = held_by(explained)
     named: Details = {} if place is None else {HELD_BY: judged.gone[place].member.member_id}
-    sent = replace(evidence, departed=evidence.departed[:_MOST_SENT])
-    return named | {MEASURED: encode(sent).decode()}
+    return named | sent(judged)
+
+
+def sent(judged: Judged) -> Details:
+    """Return the evidence that the driver completes, as a detail; history is not judged again."""
+    if judged.explained is None or not judged.gone:
+        return {}
+    evidence = judged.evidence
+    some = replace(evidence, departed=evidence.departed[:_MOST_SENT])
+    return {MEASURED: encode(some).decode()}
 
 
 def why_of(way: Way, one: Departed) -> str:

@@ -83,6 +83,7 @@ class Intervals(NamedTuple):
     multiples of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
     last commit was one that its timer did not ask for. `young`: it has never committed, so that the time
     since its last commit is its age: most that meet a fault so early do so at once.
+    `lull`: for how long (ms) it could commit nothing after its last commit.
     """
 
     gaps: tuple[tuple[float, float], ...]
@@ -92,6 +93,7 @@ class Intervals(NamedTuple):
     usual: float
     extra: float = 1.0
     young: bool = False
+    lull: float = 0.0
 
     def waits(self) -> list[Wait]:
         """Return the time since the last commit, at any moment, as a mixture of waits."""
@@ -104,7 +106,7 @@ class Intervals(NamedTuple):
             return [
                 (0.0, age, works * weight * part) for gap, weight in self.gaps for age, part in _ages(gap)
             ]
-        return [(0.0, gap, (1 - self.idle) * weight) for gap, weight in self.gaps]
+        return [(0.0, gap + self.lull, (1 - self.idle) * weight) for gap, weight in self.gaps]
 
     def pauses(self) -> list[Wait]:
         """Return the part of it in which the member had nothing to commit."""
@@ -130,7 +132,7 @@ def of_departed(one: Departed, siblings: Sequence[int], by: Fitted) -> Intervals
     """Return the commit intervals of a departed member; `siblings`: intervals of those that stayed."""
     idle = _ALWAYS if one.trace.idle else _idleness(one, siblings, by)
     usual = _intervals(one.trace.gaps, siblings, idle, one.since)
-    return usual._replace(extra=_extra(one.trace.gaps), young=one.young)
+    return usual._replace(extra=_extra(one.trace.gaps), young=one.young, lull=float(one.lull))
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:

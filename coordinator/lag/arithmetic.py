@@ -83,6 +83,18 @@ class Ends:
         written = self.at[after - 1] + share * (self.at[after] - self.at[after - 1])
         return Seconds(min(high, max(low, round(now - written))), low, high)
 
+    def came_at(self, offset: int) -> int | None:
+        """Return when (ms) the record at `offset` was written: -1 not yet, None without any sample.
+
+        Interpolated; that of the first sample where it was there by then.
+        """
+        if not self.at:
+            return None
+        if offset >= self.end[-1]:
+            return -1
+        age = self.age(offset, self.at[-1])
+        return None if age is None else self.at[-1] - age.estimate
+
     def end_at(self, at: int) -> int:
         """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
         after = bisect_right(self.at, at)

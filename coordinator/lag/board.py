@@ -226,6 +226,11 @@ class Board:
             if partition < len(known)
         )
 
+    def came_at(self, topic: str, partition: int, offset: int) -> int | None:
+        """Return when (ms) the record at an offset was written: -1 not yet, None where nobody knows."""
+        known = self._ends.get(topic, ())
+        return known[partition].came_at(offset) if 0 <= partition < len(known) else None
+
     def _learn(self, sample: EndsSample) -> None:
         for topic, ends in sample.latest.items():
             topic_id = sample.ids.get(topic, "")
