@@ -333,7 +333,7 @@ class Live:
 
 
 def _has_evidence(found: Finding) -> bool:
-    """Whether the model has judged its members with what samples add: those of classic groups, unless history."""
+    """Whether the model judges its members with what samples add: those of classic groups, but history."""
     return found.group_type == "classic" and found.kind is not Kind.MEMBER_SILENT and not found.history
 
 

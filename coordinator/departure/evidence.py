@@ -52,9 +52,9 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     long it has not acknowledged an epoch that others have (KIP-848), which a live member does with its next
     heartbeat. `young`: it has never committed and joined for this generation, so that `since` is its age.
     `worked`: its last commit, where that was in a generation before. `places`: some of its partitions (topic,
-    number), with the offsets that it committed last. `lull`: for how long after its last sign of work it could
-    commit nothing: no record waited, or no coordinator was there. `loaded`: when samples saw its coordinator
-    loaded, which re-arms its session.
+    number), with the offsets that it committed last. `lull`: for how long after its last sign of work it
+    could commit nothing: no record waited, or no coordinator was there. `loaded`: when samples saw its
+    coordinator loaded, which re-arms its session.
     """
 
     session: int

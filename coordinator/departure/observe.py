@@ -112,11 +112,11 @@ def _departed(
         work=work_of(state, member),
         young=not member.commits and member.joined_at >= state.cst,
         worked=cst - member.last_commit if trace.last < 0 < member.last_commit else -1,
-        places=_places(state, member),
+        places=_committed(state, member),
     )
 
 
-def _places(state: GroupState, member: Member) -> tuple[tuple[str, int, int], ...]:
+def _committed(state: GroupState, member: Member) -> tuple[tuple[str, int, int], ...]:
     """Return its first partitions, with the offsets that were committed last."""
     owned = ((topic, number) for topic, *numbers in member.assigned for number in numbers)
     known = zip(owned, member.offsets[:_MOST_PLACES], strict=False)

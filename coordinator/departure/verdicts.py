@@ -127,11 +127,10 @@ def held_by(explained: Explained) -> int | None:
 
 
 def details_of(judged: Judged) -> Details:
-    """Return what a rebalance's details say of it: who held it, and the evidence that the driver completes."""
-    evidence, explained = judged.evidence, judged.explained
-    if explained is None or not judged.gone:
+    """Return what a rebalance's details say of it: who held it, and the evidence for the driver."""
+    if judged.explained is None or not judged.gone:
         return {}
-    place = held_by(explained)
+    place = held_by(judged.explained)
     named: Details = {} if place is None else {HELD_BY: judged.gone[place].member.member_id}
     return named | sent(judged)
 

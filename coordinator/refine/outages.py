@@ -1,10 +1,10 @@
 """Silence that an outage explains: no broker answered, or a coordinator was reloaded meanwhile.
 
-A reload gives every member a fresh session, and whoever wanted to commit while no coordinator was there could
-not. Where the operator has sent its evidence, that is put into it (`with_reload`) and the model judges. Of what
-is judged without it, silences and members of epoch-based groups, only the part after the reload counts: a
-whole session timeout of it is an expired session, anything less proves nothing, and no poll interval can be
-told at all; such a finding is kept with less confidence (`excuse`), or withdrawn.
+A reload gives every member a fresh session, and whoever wanted to commit while no coordinator was there
+could not. Where the operator has sent its evidence, that is put into it (`with_reload`) and the model judges.
+Of what is judged without it, silences and members of epoch-based groups, only the part after the reload
+counts: a whole session timeout of it is an expired session, anything less proves nothing, and no poll
+interval can be told at all. Such a finding is kept with less confidence (`excuse`), or withdrawn.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.rebalance.beside import KIND_OF
 from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLACK_MS
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.rebalance.beside import KIND_OF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

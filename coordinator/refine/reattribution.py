@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.rebalance import beside
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, decode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.verdicts import (
@@ -37,7 +36,7 @@ from rebalance_monitor.coordinator.findings.finding import (
 from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import maybe_removed, seconds
-from rebalance_monitor.coordinator.rebalance import report
+from rebalance_monitor.coordinator.rebalance import beside, report
 from rebalance_monitor.coordinator.refine import waiting_records
 
 if TYPE_CHECKING:

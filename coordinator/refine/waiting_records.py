@@ -1,9 +1,9 @@
 """Whether departed members had anything to commit, by the ends of their topics.
 
 The operator sends some partitions of each departed member with the offsets that it committed last
-(`Departed.places`). The ends say when the record after them came. Until then the member had nothing to commit,
-so its silence says nothing; from then on it should have committed. Where no record came, none of the silence
-says anything.
+(`Departed.places`). The ends say when the record after them came. Until then the member had nothing to
+commit, so its silence says nothing; from then on it should have committed. Where no record came, none of the
+silence says anything.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _MARKER = 1
 
 
 def with_work(one: Departed, ended: int, owned: int, came: Came) -> Departed:
-    """Return the member with what the ends say of its work before `ended` (ms); it `owned` so many partitions."""
+    """Return the member with what the ends say of its work before `ended` (ms).
+
+    `owned`: how many partitions it had.
+    """
     if one.work != MAYBE_WORK or not one.places:
         return one
     times = [came(topic, number, offset + _MARKER) for topic, number, offset in one.places]

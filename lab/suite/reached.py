@@ -30,15 +30,22 @@ from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, observations, w
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    import numpy.typing as npt
+
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.lab.simulator.engine import Simulation
     from rebalance_monitor.lab.simulator.truth import Removal
+
+    Floats = npt.NDArray[np.float64]
+    Flags = npt.NDArray[np.bool_]
 
 SURE = 0.8
 _LEARNT = 3_000_000
 _NAMES, _MODES = sorted(FAMILIES), list(Mode)
 _PER_POLL = frozenset({Mode.PER_POLL, Mode.PER_RECORD, Mode.TRANSACTION})
 _BUSY_PER_SECOND = 2.0
+# Margins with fewer truths are left out.
+_LEAST = 10
 _COUNTED = (Way.DIED, Way.STALLED, Way.UNJOINED, Way.LEFT)
 _WORDS = {
     Way.DIED: "session timeout",
@@ -70,7 +77,8 @@ def cases(seeds: Iterable[int], *, judged: bool = True) -> Iterator[Case]:
 
 
 def _cases(made: Simulation, *, judged: bool) -> Iterator[Case]:
-    removals = {(one.group, one.member): one for one in made.truth.removals if one.seen and one.fault != "pause"}
+    seen = (one for one in made.truth.removals if one.seen and one.fault != "pause")
+    removals = {(one.group, one.member): one for one in seen}
     told = _told(made.rows) if judged else {}
     for place, shown in ceiling.departures(made):
         one = removals.get(place)
@@ -112,15 +120,7 @@ def _settings(one: Removal, silence: float) -> list[float]:
     return [float(number) for number in (*timers, *kinds, *late, *beats)]
 
 
-class Row_(NamedTuple):
-    """One margin of one way: truths; found and claims, by the ceiling and by the model, and how many true."""
-
-    truths: int
-    found: tuple[int, int]
-    claims: tuple[int, int]
-
-
-def table(found: Sequence[Case], posterior: np.ndarray) -> Iterator[str]:
+def table(found: Sequence[Case], posterior: Floats) -> Iterator[str]:
     """Yield the margins as lines of a table."""
     places: dict[tuple[str, str], list[int]] = defaultdict(list)
     for number, case in enumerate(found):
@@ -140,13 +140,13 @@ def table(found: Sequence[Case], posterior: np.ndarray) -> Iterator[str]:
             rows = np.array(numbers)
             true = truth[rows] == way
             shown = [_shown(shares[rows, way] >= SURE, true) for shares in (posterior, model)]
-            if true.sum() >= 10:
+            if true.sum() >= _LEAST:
                 yield f"| {_WORDS[way]} | {kind} | {value} | {true.sum()} | {' | '.join(shown)} |"
 
 
-def _shown(claimed: np.ndarray, true: np.ndarray) -> str:
-    right = int((claimed & true).sum())
-    return f"{right / max(int(true.sum()), 1):.2f} ({right / max(int(claimed.sum()), 1):.3f} of {claimed.sum()})"
+def _shown(claimed: Flags, true: Flags) -> str:
+    right, claims = int((claimed & true).sum()), int(claimed.sum())
+    return f"{right / max(int(true.sum()), 1):.2f} ({right / max(claims, 1):.3f} of {claims})"
 
 
 @click.command()
