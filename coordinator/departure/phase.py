@@ -50,7 +50,6 @@ _POLL_MS = 150.0
 _AT_END_MS, _COMMIT_MS = 15.0, 60.0
 _AROUND_END = (0.0, _AT_END_MS, -_AT_END_MS)
 _NARROW_MS = 30.0
-_EAGER, _COOPERATIVE = 0.05, 0.4
 _DEADLINE_MS = (10.0, 60.0)
 _TIMED = 0.5
 _WAITS = 5
@@ -233,7 +232,7 @@ def _survived(
     evidence: Evidence, grid: Grid, span: Span, told: Sequence[tuple[Trace, Intervals]], by: Fitted
 ) -> tuple[Array, Array]:
     """Return how likely the last commits of survivors are if the phase ended with one, and if it was held."""
-    broad = _COOPERATIVE if evidence.cooperative else _EAGER
+    broad = by.stray_cooperative if evidence.cooperative else by.stray
     wide = broad / max(evidence.since, 1_000.0)
     ages = np.concatenate([_AROUND_END, grid.table])
     since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in told]

@@ -33,15 +33,13 @@ LOADED_LATE_MS = 2_500
 """How much later than it happened samples tell of a coordinator's load, ms."""
 
 # A client commits, and gives up its partitions, within so long before its LeaveGroup.
-_CLOSE_MS, _SLOW_CLOSE_MS, _SLOWLY = 150.0, 1_000.0, 0.2
+_CLOSE_MS, _SLOW_CLOSE_MS = 150.0, 1_000.0
 # A client that is about to look sees the breach of its interval within so long (retry.backoff.ms and more).
 _NOTICED_MS = 500.0
 _MOST_NOTICED_MS = 3_000.0
 # Nobody asks what is over more than so long after the end of the join phase.
 _PAST_MS = 50.0
 _SYNC_MS, _LEAST = 500.0, 1e-6
-# Of clients that leave when the stall ends: how many do so at once, and how many before their session does.
-_AT_ONCE, _AMID = 0.3, 0.4
 # A max.poll.interval that nobody knows, in session timeouts: five minutes is aiokafka's default, beside 10 s.
 _HIDDEN = ((1.0, 5.0, 0.5), (5.0, 35.0, 0.5))
 
@@ -71,7 +69,10 @@ def _closing(one: Departed, intervals: Intervals, client: Client, by: Fitted) ->
     """Return how long after such a commit it has closed."""
     last = (1 - intervals.idle) * _finally(one, intervals, client, by) * intervals.extra
     # Both may be of the same millisecond.
-    return [(-SLACK_MS, _CLOSE_MS, last * (1 - _SLOWLY)), (-SLACK_MS, _SLOW_CLOSE_MS, last * _SLOWLY)]
+    return [
+        (-SLACK_MS, _CLOSE_MS, last * (1 - by.closes_slowly)),
+        (-SLACK_MS, _SLOW_CLOSE_MS, last * by.closes_slowly),
+    ]
 
 
 def expired(
@@ -228,11 +229,12 @@ def _waits_after_poll(
         ]
     if not client.holds:
         return usual, noticed
+    at_once, amid = by.holds_at_once, by.holds_amid
     kept = [
-        scaled(late, _AT_ONCE) + scaled(usual + late, 1 - _AT_ONCE - _AMID, one.session - beat / 2)
+        scaled(late, at_once) + scaled(usual + late, 1 - at_once - amid, one.session - beat / 2)
         for late, beat in zip(noticed, beats, strict=True)
     ]
-    return [*scaled(usual, _AT_ONCE), (limit, limit + one.session, _AMID)], kept
+    return [*scaled(usual, at_once), (limit, limit + one.session, amid)], kept
 
 
 def _ended(waits: Sequence[Wait], session: float, beat: float) -> list[Wait]:
