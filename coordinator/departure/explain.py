@@ -272,18 +272,6 @@ def _rows(count: int) -> Places:
     return places
 
 
-def _begun(scene: _Scene) -> Array:
-    """Return how likely one that did not depart began the phase, by cell.
-
-    Members of a cooperative group that were given what others give up rejoin at once.
-    """
-    evidence, grid, by = scene.evidence, scene.phase.grid, scene.by
-    begun = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
-    if evidence.withheld:
-        begun[grid.edges[1:] >= evidence.since - phase.AT_ONCE_MS] += by.follows / (1 - by.follows)
-    return begun
-
-
 class _Sums(NamedTuple):
     """Sums over the other members, by (member, heartbeat interval, cell), 0 where there is one member.
 
@@ -307,7 +295,7 @@ def _others(scene: _Scene, sums: Array, most: float | None = None) -> _Sums:
     `most`: the logarithm that all is scaled by, the largest by default.
     """
     inside = sums[:, _INSIDE] + _TINY
-    begun = _begun(scene)
+    begun = phase.begun(scene.evidence, scene.phase.grid, scene.by)
     if len(sums) == 1:
         return _Sums(1 / inside.max(keepdims=True), begun, 0.0, 0.0, 0.0, 0.0, 0.0)
     trigger, holder = sums[:, _TRIGGER] / inside, sums[:, _HOLDER] / inside
@@ -351,7 +339,7 @@ def _summed(scene: _Scene, roles: Array, beside: Array, weights: Array) -> Expla
         together[:, _HOLDER, Way.DIED] = roles[:, _HOLDER, Way.DIED] * scene.by.dead_together
         together[:, _INSIDE, Way.DIED] = beside
         both = _weighed(scene, together, weights, told.top, held=True)
-        told = _Told(*(one + other for one, other in zip(told[:3], both[:3], strict=True)), told.top)
+        told = _Told(told.roles + both.roles, told.cells + both.cells, told.removed + both.removed, told.top)
     return _posterior(scene, told, weights)
 
 

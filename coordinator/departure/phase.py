@@ -179,6 +179,17 @@ def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     return Span(waits, spread, start, place, (at - table[place]) / (table[place + 1] - table[place]))
 
 
+def begun(evidence: Evidence, grid: Grid, by: Fitted) -> Array:
+    """Return how likely one that did not depart began the phase, by cell.
+
+    Members of a cooperative group that were given what others give up rejoin at once.
+    """
+    found = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
+    if evidence.withheld:
+        found[grid.edges[1:] >= evidence.since - AT_ONCE_MS] += by.follows / (1 - by.follows)
+    return found
+
+
 @lru_cache(maxsize=_KEPT)
 def _prior(
     grid: Grid, span: Span, deadline: int, busy: float, quiet: int, kept: int, by: Fitted

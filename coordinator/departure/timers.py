@@ -159,8 +159,9 @@ def died(
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if 0 <= one.loaded == one.alive:
         # Samples tell of the load up to so much late.
-        at_once = [(one.session - LOADED_LATE_MS, one.session + _SYNC_MS, by.died_before_load)]
-        return [scaled(waits, 1 - by.died_before_load) + at_once for waits in usual]
+        session = float(one.session)
+        dead: list[Wait] = [(session - LOADED_LATE_MS, session + _SYNC_MS, by.died_before_load)]
+        return [scaled(waits, 1 - by.died_before_load) + dead for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     young = by.died_young * (not one.rebalance or one.session <= one.rebalance)
