@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, Finding, finding_id, record_anchor
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings import incidents
+from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, record_anchor
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
 
@@ -42,19 +43,9 @@ class Scene:
         """Anchor of what this record decides."""
         return record_anchor(self.shard, self.offset, self.ts)
 
-    def identify(
-        self, kind: Kind, anchor: str = "", member: str = "", phase: str = "", sequence: int = 0
-    ) -> str:
-        """Return the id of the finding that `find` would make with these values."""
-        return finding_id(
-            self.cluster,
-            kind,
-            self.group,
-            anchor or self.anchor,
-            member=member,
-            phase=phase,
-            sequence=sequence,
-        )
+    def incident_of(self, kind: Kind) -> str:
+        """Return the incident that this record opens, before the finding that does is made."""
+        return incidents.incident_id(self.cluster, kind, self.group, self.anchor)
 
     def find(
         self,
@@ -71,10 +62,9 @@ class Scene:
         severity: Severity | None = None,
         **fields: Any,  # noqa: ANN401 -- the remaining fields of Finding, checked by its constructor
     ) -> Finding:
-        """Make a finding about the group as `state` describes it."""
-        spec = KINDS[kind]
-        # Those of a consumer group are ids, which say nothing to anybody.
-        topics = state.names or ([] if state.group_type == "consumer" else state.topics)
+        """Make a finding about the group as `state` describes it; its incident as `incidents.make` does."""
+        # KIP-848 records carry topic ids, not names: only the names resolved so far are shown.
+        topics = state.subscriptions.names or ([] if state.group_type == "consumer" else state.topics)
         if fields.get("previous_generation", 0) == _UNREAD:
             fields["previous_generation"] = None
         values: dict[str, Any] = {
@@ -90,20 +80,45 @@ class Scene:
             "members_total": len(state.members),
             **fields,
         }
-        return Finding(
-            id=self.identify(kind, anchor, member, phase or "", sequence),
-            kind=kind,
-            scope=spec.scope,
-            severity=self.settings.severity_of(kind, self.group, severity or spec.severity),
+        return incidents.make(
+            kind,
+            cluster=self.cluster,
+            anchor=anchor or self.anchor,
+            group=self.group,
+            overrides=self.settings.severity_of,
+            severity=severity,
+            member=member,
+            phase=phase,
+            sequence=sequence,
             evidence=evidence,
             history=self.history,
-            cluster=self.cluster,
-            group=self.group,
             shard=self.shard,
             at=at,
-            phase=phase,
             details=details,
             **values,
+        )
+
+    def resolve(
+        self,
+        kind: Kind,
+        state: GroupState,
+        incident: str,
+        resolution: str,
+        *,
+        at: int,
+        details: Details,
+        **fields: Any,  # noqa: ANN401 -- as above
+    ) -> Finding:
+        """Make the finding that ends `incident`, at `at` (ms), for the reason that `resolution` names."""
+        return self.find(
+            kind,
+            state,
+            at=at,
+            phase=incidents.RESOLVED,
+            incident=incident,
+            resolution=resolution,
+            details=details,
+            **fields,
         )
 
 

@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import epoch_group
-from rebalance_monitor.coordinator.state.group_state import GroupState
+from rebalance_monitor.coordinator.state.group_state import Emptiness, GroupState, Rebalances
 from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.decoders import rows
 
@@ -54,7 +54,7 @@ def becomes(held: PendingRemoval, row: Row) -> str | None:
 
 def removed(state: GroupState, scene: Scene) -> list[Finding]:
     """Report that the group is gone; closes what it had open."""
-    since = state.empty_at if state.empty_at >= 0 else state.cst
+    since = state.empty.at if state.empty.at >= 0 else state.cst
     empty_ms = max(0, scene.ts - since) if since >= 0 else 0
     causes = _causes(state, scene, empty_ms)
     found = close_incidents.ended(state, scene, "expired")
@@ -69,13 +69,11 @@ def handed_on(state: GroupState) -> GroupState:
     """Take out of `state` what goes on with the group under its other protocol, and begin that with it."""
     # The tombstones of an epoch-based group's members come before the group's.
     came = GroupState(
-        migrated=len(state.members) + len(state.departed),
-        empty_id=state.empty_id,
-        empty_at=state.empty_at,
-        stands_empty=state.stands_empty,
+        rebalances=Rebalances(migrated=len(state.members) + len(state.changes.departed)),
+        empty=Emptiness(state.empty.incident, state.empty.at, state.empty.is_reported),
         positions=state.positions,
     )
-    state.empty_id = ""
+    state.empty.incident = ""
     return came
 
 
@@ -99,8 +97,8 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
         why += f" from the last commit on, {seconds(scene.ts - state.last_commit)} before"
     if scene.ts >= empty_groups.kept_until(state, scene.settings) - _SWEEP_MS:
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.9, why),)
-    bare_ms = scene.ts - state.dropped_at
-    if state.dropped_at > state.last_commit and 0 < bare_ms <= _SWEEP_MS + CLOSES_AFTER_MS:
+    bare_ms = scene.ts - state.empty.dropped_at
+    if state.empty.dropped_at > state.last_commit and 0 < bare_ms <= _SWEEP_MS + CLOSES_AFTER_MS:
         # An administrator's deletion takes both in one write.
         why += f"; its offsets were removed {seconds(bare_ms)} before, as those of a deleted topic are; "
         why += "a group without offsets is removed at the next cleanup"

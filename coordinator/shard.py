@@ -189,7 +189,7 @@ class ShardCoordinator:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
             topics = {topic for topic, _ in rows.listed_partitions(partitions)}
             return as_outputs(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
-        if group.names and topic_names.is_ambiguous(group):
+        if group.subscriptions.names and topic_names.is_ambiguous(group):
             listed = rows.listed_partitions(partitions)
             if topic_names.on_run(group, listed, row.commit_ts):
                 self._owners.pop(row.group, None)
@@ -201,11 +201,11 @@ class ShardCoordinator:
         begun = trace.fold(group, at, partitions, offsets, owned)
         group.resumed_at = min(group.resumed_at, row.record_ts)
         silent = [member for member in begun if member.silent_id]
-        if not silent and not group.held_id:
+        if not silent and not group.stuck.suspected:
             return []
         group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        found = stuck_rebalances.settle(group, scene, "withdrawn") if group.held_id and begun else []
+        found = stuck_rebalances.settle(group, scene, "withdrawn") if group.stuck.suspected and begun else []
         return as_outputs(found + silent_members.on_commit(group, scene, silent, at))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:

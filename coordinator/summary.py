@@ -30,7 +30,7 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
     named = zip(topic_names.named(state), state.topics, strict=True)
     topics = [short(name or topic) for name, topic in named]
     # A finding about the assignment names them already.
-    unowned = state.unowned if state.members and not state.unassigned_id else ()
+    unowned = state.checks.unowned if state.members and not state.checks.unassigned else ()
     return {
         "group": short(group),
         "as_of": state.last_summary,
@@ -41,15 +41,17 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
         "protocol": short(state.protocol),
         "protocol_type": short(state.protocol_type),
         "at": state.ts,
-        "topics": list(map(short, (state.names or state.topics)[:MAX_TOPICS])),
+        "topics": list(map(short, (state.subscriptions.names or state.topics)[:MAX_TOPICS])),
         "members": len(state.members),
         "away": sum(member.epoch == AWAY for member in state.members),
         "member_list": [
             _member(state, member, topics, deadlines.get(member.member_id, member.silent_at))
             for member in _listed(state.members, limit)
         ],
-        "last_rebalance": state.rebalance_at,
-        "last_causes": [{"cause": cause, "confidence": confidence} for cause, confidence in state.causes],
+        "last_rebalance": state.rebalances.at,
+        "last_causes": [
+            {"cause": cause, "confidence": confidence} for cause, confidence in state.rebalances.causes
+        ],
         "storm": is_open(state.storm),
         "last_commit": state.last_commit,
         **({"unowned_topics": list(map(short, unowned))} if unowned else {}),

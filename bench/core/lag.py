@@ -1,7 +1,8 @@
 """What following lag costs the driver: positions of many groups, and a sample of ends against all of them.
 
 Groups share partitions, `width` each. Each turn publishes the positions of a fifth of the groups, as a second
-of a job does, and takes one sample, as every five seconds do. CPU time per second of a job, and memory.
+of a job does, and takes one sample, as every five seconds do. CPU time per second of a job. Memory is that of
+one more partition, one more group, and one more partition of a topic, so that each is told apart.
 
     python -m bench.core.lag --groups 10000 --partitions 2000
 """
@@ -9,15 +10,23 @@ of a job does, and takes one sample, as every five seconds do. CPU time per seco
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 import tracemalloc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag
+from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT
+from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 T0, A_TOPIC, EVERY_S = 1_795_000_000_000, 100, 5
 
@@ -34,6 +43,58 @@ def published(group: int, width: int, partitions: int, offset: int, at: int) -> 
     return positions.published(held)
 
 
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How many groups of `width` partitions each follow topics of `partitions` in all."""
+
+    groups: int
+    width: int
+    partitions: int
+
+
+def turns(lag: Lag, size: Size, count: int) -> Iterator[tuple[float, float]]:
+    """Follow so many samples; yields the CPU seconds of the positions and of the sample of each."""
+    topics = size.partitions // A_TOPIC
+    for turn in range(count):
+        at = T0 + 1_000 * EVERY_S * turn
+        bodies = {
+            f"g{one}": published(one, size.width, size.partitions, 10**6 * (turn + 1), at)
+            for one in range(size.groups)
+        }
+        began = time.process_time()
+        lag.publish(bodies, at)
+        between = time.process_time()
+        ends = {f"topic-{one}": (10**6 * (turn + 1) + 7,) * A_TOPIC for one in range(topics)}
+        lag.on_samples([EndsSample(at, at, ends)], {}, ())
+        yield between - began, time.process_time() - between
+
+
+def held(size: Size) -> int:
+    """Return the bytes that are held once the totals of ten minutes are all there."""
+    lag = Lag(DetectionSettings(), "bench")
+    tracemalloc.start()
+    for _ in turns(lag, size, TopicEnds.KEPT + 1):
+        pass
+    for consumed in lag.board.groups.values():
+        for number in range(TOTALS_KEPT):
+            consumed.totals.add(T0 + 1_000 * EVERY_S * (TopicEnds.KEPT + 1 + number), 70)
+    gc.collect()
+    found, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return found
+
+
+def memory() -> tuple[float, float, float]:
+    """Return the bytes of a followed partition, of a group beside these, and of a topic's partition."""
+    groups, width, partitions = 200, 10, 2_000
+    least = held(Size(groups, width, partitions))
+    wide = held(Size(groups, 10 * width, partitions))
+    many = held(Size(2 * groups, width, partitions))
+    topics = held(Size(groups, width, 2 * partitions))
+    followed = (wide - least) / (9 * groups * width)
+    return followed, (many - least) / groups - width * followed, (topics - least) / partitions
+
+
 def main() -> None:
     """Print one line."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -42,32 +103,18 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=10)
     parser.add_argument("--turns", type=int, default=6)
     options = parser.parse_args()
-    lag, taking, publishing = Lag(DetectionSettings(), "bench"), [], []
-    topics = options.partitions // A_TOPIC
-    tracemalloc.start()
-    for turn in range(options.turns):
-        if turn == 1:
-            # The first turn's is all there is to hold.
-            held, _ = tracemalloc.get_traced_memory()
-            tracemalloc.stop()
-        at = T0 + 1_000 * EVERY_S * turn
-        bodies = {
-            f"g{one}": published(one, options.width, options.partitions, 10**6 * (turn + 1), at)
-            for one in range(options.groups)
-        }
-        began = time.process_time()
-        lag.publish(bodies, at)
-        publishing.append(time.process_time() - began)
-        ends = {f"topic-{one}": (10**6 * (turn + 1) + 7,) * A_TOPIC for one in range(topics)}
-        began = time.process_time()
-        lag.on_samples([EndsSample(at, at, ends)], {}, ())
-        taking.append(time.process_time() - began)
-    followed = options.groups * options.width
+    size = Size(options.groups, options.width, options.partitions)
+    took = list(turns(Lag(DetectionSettings(), "bench"), size, options.turns))
+    publishing, taking = (min(found) for found in zip(*took[1:], strict=True))
+    followed = size.groups * size.width
+    partition, group, end = memory()
+    held_mb = (followed * partition + size.groups * group + size.partitions * end) / 1e6
     print(
-        f"{options.groups} groups, {followed} of their partitions, {options.partitions} partitions: positions"
-        f" {min(publishing) * 1e3:.0f} ms and a sample {min(taking) * 1e3:.0f} ms of CPU in {EVERY_S} s"
-        f" ({20 * (min(publishing) + min(taking)):.1f} % of a core);"
-        f" {held / followed:.0f} bytes a followed partition"
+        f"{size.groups} groups, {followed} of their partitions, {size.partitions} partitions: positions"
+        f" {publishing * 1e3:.0f} ms and a sample {taking * 1e3:.0f} ms of CPU in {EVERY_S} s"
+        f" ({20 * (publishing + taking):.1f} % of a core); {partition:.0f} bytes a followed partition,"
+        f" {group:.0f} a group with the totals of ten minutes, {end:.0f} a partition of a topic:"
+        f" {held_mb:.0f} MB in all"
     )
 
 

@@ -8,8 +8,9 @@ dataclass fields. The index is three arrays: names, next wakes (ms) and lengths 
 takes thousands of untouched groups apart and together. A group is an array in the order of its struct's
 fields. Index and groups are MessagePack: JSON took half of the whole step. What MessagePack cannot say (a
 lone surrogate, a number beyond 64 bits) makes them JSON; the first byte tells. A group is decoded on first
-touch only; what was not touched is written back byte for byte. An unknown version is refused with
-`StateVersionError`; corrupt bytes raise `StateCorruptError`.
+touch only; what was not touched is written back byte for byte. Groups of the version before are all decoded
+and upgraded as its blob is read (`upgrade.py`). An unknown version is refused with `StateVersionError`;
+corrupt bytes raise `StateCorruptError`.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ import msgspec
 import pyarrow as pa
 
 from rebalance_monitor.checkpoints.errors import REBUILD
+from rebalance_monitor.checkpoints.state.upgrade import FLAT, upgraded
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION, OLDEST_READ
 from rebalance_monitor.coordinator.state.group_state import GroupState
 from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 from rebalance_monitor.coordinator.state.store import Frozen, GroupStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 LANE_VERSION = 2
 """Version of the lane's own layout. The first had no checksums; a lane of it is read and written anew."""
@@ -40,7 +42,6 @@ _ENTRY = Struct(">iiqI")
 _BLOB = Struct(">BI")
 _CHECKSUM = Struct(">I")
 _UNSEALED_LANE = 1
-_SEALED_SINCE = 5
 _LENGTH = Struct(">I")
 # No array of MessagePack begins with this byte.
 _JSON = ord("[")
@@ -48,6 +49,7 @@ _Index = tuple[list[str], list[int], list[int]]
 _packed = msgspec.msgpack.Encoder().encode
 _index = msgspec.msgpack.Decoder(_Index).decode
 _group = msgspec.msgpack.Decoder(GroupState).decode
+_row = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 class Stored(NamedTuple):
@@ -96,13 +98,14 @@ def decode_state(blob: bytes) -> ShardState:
         raise StateVersionError(blob[0], CODEC_VERSION)
     try:
         version, size = _BLOB.unpack_from(blob)
-        packed = blob[_BLOB.size :]
-        if version >= _SEALED_SINCE:
-            packed = _unsealed(packed)
+        packed = _unsealed(blob[_BLOB.size :])
         body = pa.decompress(packed, decompressed_size=size, codec="zstd", asbytes=True)
         head, at = _part(body, 0)
         index, at = _part(body, at)
-        return _state(json.loads(head), _frozen(index, body, at))
+        frozen = _frozen(index, body, at)
+        if version == FLAT:
+            frozen = {name: (wake, encode_group(_flat(group))) for name, (wake, group) in frozen.items()}
+        return _state(json.loads(head), frozen, upgraded if version == FLAT else _nested)
     # Bytes that were changed may still unpack, and be no text, no JSON or no fields of ours after that.
     except (error, ValueError, TypeError, LookupError, AttributeError, OSError, pa.ArrowException) as found:
         raise StateCorruptError(f"the state of {len(blob)} bytes cannot be read: {found}") from found
@@ -172,14 +175,25 @@ def _header(state: ShardState) -> list[Any]:
     return list(values.values())
 
 
-def _state(values: list[Any], frozen: dict[str, Frozen]) -> ShardState:
+def _flat(body: bytes) -> GroupState:
+    """Return a group of the version before."""
+    return upgraded(json.loads(body) if body[0] == _JSON else _row(body))
+
+
+def _nested(values: list[Any]) -> GroupState:
+    return msgspec.convert(values, GroupState)
+
+
+def _state(
+    values: list[Any], frozen: dict[str, Frozen], read: Callable[[list[Any]], GroupState]
+) -> ShardState:
     if len(values) < _FIRST_HEADER:
         raise ValueError("the header has too few fields")
     # One of before has not the newest fields, which come last and have defaults.
     header = dict(zip(_HEADER[: len(values)], values, strict=True))
     if header["pending"] is not None:
         name, offset, ts, history, group = header["pending"]
-        header["pending"] = PendingRemoval(name, offset, ts, history, msgspec.convert(group, GroupState))
+        header["pending"] = PendingRemoval(name, offset, ts, history, read(group))
     return ShardState(groups=GroupStore(frozen, decode_group), **header)
 
 

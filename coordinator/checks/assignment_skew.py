@@ -77,9 +77,9 @@ def judge_converged(state: GroupState, scene: Scene) -> list[Finding]:
 
 def close(state: GroupState, scene: Scene) -> list[Finding]:
     """Withdraw what is open: the group has no members, or none whose spread can be judged."""
-    rule, _, incident = state.skew_id.partition("/")
-    state.skew_id = ""
-    return [_skew_finding(state, scene, Verdict(rule), "resolved", incident, "withdrawn")] if rule else []
+    rule, _, incident = state.checks.skewed.partition("/")
+    state.checks.skewed = ""
+    return [_skew_finding(state, scene, Verdict(rule), incident, "withdrawn")] if rule else []
 
 
 def severity(rule: str) -> Severity | None:
@@ -134,33 +134,32 @@ def _even(loads: list[int], best: str = "sticky") -> Verdict:
 
 def _turn(state: GroupState, scene: Scene, found: Verdict) -> list[Finding]:
     """Resolve what no longer holds, open what holds now; `skew_id` is the open rule and its incident."""
-    rule, _, incident = state.skew_id.partition("/")
+    rule, _, incident = state.checks.skewed.partition("/")
     if rule == found.rule:
         return []
-    told = [_skew_finding(state, scene, Verdict(rule), "resolved", incident, "completed")] if rule else []
-    state.skew_id = ""
-    if found.rule:
-        incident = scene.identify(Kind.ASSIGNMENT_SKEWED, phase="opened")
-        state.skew_id = f"{found.rule}/{incident}"
-        told.append(_skew_finding(state, scene, found, "opened", incident))
-    return told
+    ended = [_skew_finding(state, scene, Verdict(rule), incident, "completed")] if rule else []
+    state.checks.skewed = ""
+    if not found.rule:
+        return ended
+    opened = _skew_finding(state, scene, found)
+    state.checks.skewed = f"{found.rule}/{opened.incident}"
+    return [*ended, opened]
 
 
 def _skew_finding(
     state: GroupState,
     scene: Scene,
     found: Verdict,
-    phase: str,
-    incident: str,
+    incident: str = "",
     resolution: str | None = None,
 ) -> Finding:
-    opened = phase == "opened"
+    opened = not incident
     return scene.find(
         Kind.ASSIGNMENT_SKEWED,
         state,
         at=state.ts,
         evidence="derived",
-        phase=phase,
+        phase="opened" if opened else "resolved",
         severity=severity(found.rule),
         incident=incident,
         resolution=resolution,

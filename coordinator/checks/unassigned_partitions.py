@@ -60,10 +60,10 @@ class Faults:
 def judge(state: GroupState, scene: Scene, after: Membership) -> list[Finding]:
     """Open, or resolve, what is wrong in the assignment of a completed generation."""
     if state.protocol in _UNJUDGED or not is_readable(state, after):
-        state.unowned = []
+        state.checks.unowned = []
         return close(state, scene)
     found = faults(state, after.subscriptions)
-    state.unowned = list(found.unowned[:_MAX_UNOWNED])
+    state.checks.unowned = list(found.unowned[:_MAX_UNOWNED])
     return _open_or_close(state, scene, found, after.subscriptions)
 
 
@@ -89,29 +89,20 @@ def _open_or_close(
 ) -> list[Finding]:
     if not (found.unread or found.twice or found.skipped):
         return close(state, scene, "completed")
-    if state.unassigned_id:
+    if state.checks.unassigned:
         return []
-    state.unassigned_id = scene.identify(Kind.PARTITIONS_UNASSIGNED, phase="opened")
-    return [_opened(state, scene, found, subscriptions)]
+    opened = _opened(state, scene, found, subscriptions)
+    state.checks.unassigned = opened.incident or ""
+    return [opened]
 
 
 def close(state: GroupState, scene: Scene, resolution: str = "withdrawn") -> list[Finding]:
     """Resolve what is open: nothing is wrong any more, or nothing can be said."""
-    incident, state.unassigned_id = state.unassigned_id, ""
+    incident, state.checks.unassigned = state.checks.unassigned, ""
     if not incident:
         return []
-    return [
-        scene.find(
-            Kind.PARTITIONS_UNASSIGNED,
-            state,
-            at=state.ts,
-            evidence="derived",
-            phase="resolved",
-            incident=incident,
-            resolution=resolution,
-            details={},
-        )
-    ]
+    kind = Kind.PARTITIONS_UNASSIGNED
+    return [scene.resolve(kind, state, incident, resolution, at=state.ts, evidence="derived", details={})]
 
 
 def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]] | None) -> Faults:
@@ -215,7 +206,6 @@ def _opened(
         at=state.ts,
         evidence="derived",
         phase="opened",
-        incident=state.unassigned_id,
         opened_at=state.ts,
         members_affected=len(found.owners),
         partitions_affected=found.unread + found.twice + found.skipped,

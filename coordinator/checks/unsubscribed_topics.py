@@ -10,10 +10,10 @@ all subscriptions can be read: KIP-848 groups name topics by id, and empty ones 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
+from rebalance_monitor.coordinator.findings.incidents import end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
@@ -35,36 +35,36 @@ def note(before: GroupState, state: GroupState, after: Membership, scene: Scene)
     if state.protocol_type != "consumer" or len(after.subscriptions) < len(state.members):
         return []
     asked = {topic for topics in after.subscriptions.values() for topic in topics}
-    again = sorted(state.unsubscribed.keys() & asked)
+    again = sorted(state.checks.unsubscribed.keys() & asked)
     found = [one for topic in again for one in forget(state, scene, topic, "withdrawn")]
     for topic, last in _commits(before).items():
-        if topic not in asked and last >= 0 and len(state.unsubscribed) < MAX_TOPICS:
-            state.unsubscribed[topic] = [last, ""]
+        if topic not in asked and last >= 0 and len(state.checks.unsubscribed) < MAX_TOPICS:
+            state.checks.unsubscribed[topic] = [last, ""]
     return found
 
 
 def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list[Finding]:
     """Forget a topic, and resolve its incident."""
-    last, incident = state.unsubscribed.pop(topic, (-1, ""))
+    last, incident = state.checks.unsubscribed.pop(topic, (-1, ""))
     if not incident:
         return []
-    anchor = f"{incident}/resolved"
-    found = _expiry_finding(state, scene, topic, int(last), scene.ts, "resolved", anchor, str(incident))
-    return [replace(found, resolution=resolution)]
+    incident = str(incident)
+    return [_expiry_finding(state, scene, topic, int(last), scene.ts, end_of(incident), incident, resolution)]
 
 
 def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
     """Take an expired offset: it matters while its expiry is or will be reported, or the group is empty."""
     if not state.members:
-        state.dropped_at = scene.ts
-    if not state.unsubscribed:
+        state.empty.dropped_at = scene.ts
+    if not state.checks.unsubscribed:
         return []
     return forget(state, scene, str(getattr(decode_record(key, None).key, "topic", "")), "expired")
 
 
 def close(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     """Resolve all incidents: the group is removed."""
-    return [found for topic in list(state.unsubscribed) for found in forget(state, scene, topic, resolution)]
+    topics = list(state.checks.unsubscribed)
+    return [found for topic in topics for found in forget(state, scene, topic, resolution)]
 
 
 def due(state: GroupState, settings: DetectionSettings) -> int:
@@ -72,7 +72,7 @@ def due(state: GroupState, settings: DetectionSettings) -> int:
     if state.status != Status.STABLE:
         return NEVER
     keep, ahead = settings.offsets_retention_ms, settings.offsets_expiring_ms
-    noted = state.unsubscribed.values()
+    noted = state.checks.unsubscribed.values()
     ends = (int(last) + keep + (_SWEEP_MS if incident else -ahead) for last, incident in noted)
     return min(ends, default=NEVER)
 
@@ -83,16 +83,16 @@ def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
         return []
     keep, ahead = scene.settings.offsets_retention_ms, scene.settings.offsets_expiring_ms
     found = []
-    for topic, (last, incident) in list(state.unsubscribed.items()):
+    for topic, (last, incident) in list(state.checks.unsubscribed.items()):
         end = int(last) + keep
         if now >= end + _SWEEP_MS:
             found += forget(state, scene, topic, "expired")
         elif now >= end - ahead and not incident:
             at = end - ahead
             anchor = deadline_anchor(0, topic, at)
-            opened = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
-            state.unsubscribed[topic] = [last, opened]
-            found.append(_expiry_finding(state, scene, topic, int(last), at, "opened", anchor, opened))
+            opened = _expiry_finding(state, scene, topic, int(last), at, anchor)
+            state.checks.unsubscribed[topic] = [last, opened.incident or ""]
+            found.append(opened)
     return found
 
 
@@ -107,7 +107,14 @@ def _commits(before: GroupState) -> dict[str, int]:
 
 
 def _expiry_finding(
-    state: GroupState, scene: Scene, topic: str, last: int, at: int, phase: str, anchor: str, incident: str
+    state: GroupState,
+    scene: Scene,
+    topic: str,
+    last: int,
+    at: int,
+    anchor: str,
+    incident: str = "",
+    resolution: str | None = None,
 ) -> Finding:
     keep = scene.settings.offsets_retention_ms
     return scene.find(
@@ -116,8 +123,9 @@ def _expiry_finding(
         at=at,
         evidence="derived",
         anchor=anchor,
-        phase=phase,
+        phase="resolved" if incident else "opened",
         incident=incident,
+        resolution=resolution,
         opened_at=last + keep - scene.settings.offsets_expiring_ms,
         details={"expires_at": last + keep, "retention_ms": keep, "topic": topic},
     )

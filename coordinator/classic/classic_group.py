@@ -10,7 +10,6 @@ no coordinator can have made in the time is a new baseline.
 
 from __future__ import annotations
 
-from copy import copy
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions, unsubscribed_topics
@@ -30,13 +29,14 @@ from rebalance_monitor.coordinator.rebalance import (
     visits,
 )
 from rebalance_monitor.coordinator.state import membership
+from rebalance_monitor.coordinator.state.group_state import as_it_was
 from rebalance_monitor.coordinator.state.state_machine import Event, transition
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.coordinator.state.membership import Change
@@ -64,10 +64,11 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
         was_other = state.group_type not in {"", CLASSIC}
         found = close_incidents.begin_anew(state, scene, CLASSIC)
         # Without a tombstone nobody knows what came between: it is no new group.
-        state.migrated = max(state.migrated, 0) if was_other else state.migrated
+        if was_other:
+            state.rebalances.migrated = max(state.rebalances.migrated, 0)
         edge = transition(state.status, event)
     status = state.status if edge is None else edge.after
-    before = copy(state)
+    before = as_it_was(state)
     after = group_metadata.read(state, value)
     _store(state, value, after, scene, status)
     if event is Event.PLACEHOLDER:
@@ -104,7 +105,7 @@ def _store(
     if value.members and not state.members:
         state.started_at = scene.ts
     if value.members:
-        state.holes = 0
+        state.rebalances.holes = 0
         state.topics, state.totals = after.topics, after.totals
     for member in after.members:
         # Before version 2 a record does not say when the join phase ended.
@@ -119,7 +120,7 @@ def _store(
     state.members, state.probing_at = after.members, after.probing_at
     trace.keep_idle_families(state)
     state.connect = [after.connect.offset, after.connect.delay, int(after.connect.revoked)]
-    state.dirty, state.migrated = True, -1
+    state.dirty, state.rebalances.migrated = True, -1
 
 
 def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
@@ -128,19 +129,19 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     unread = before.offset < scene.whole_since
     if count <= 0 or unread or not (new or (before.offset >= 0 and before.live and state.live)):
         return []
-    state.holes += not state.members
-    beginning = not before.members and not before.holes
+    state.rebalances.holes += not state.members
+    beginning = not before.members and not before.rebalances.holes
     at_start = count <= _MAX_AT_START and (
         beginning or scene.ts - before.started_at <= rolling_restarts.START_MS
     )
     usual = at_start or (count <= _MAX_AT_START and _only_grew(before, state))
     since = scene.ts - scene.settings.storm_window_ms
-    recent = [at for at in before.failed if at > since][-_MAX_FAILED:]
+    recent = [at for at in before.rebalances.failed if at > since][-_MAX_FAILED:]
     repeated = not usual and len(recent) + 1 >= scene.settings.failed_repeated
     found = report.failed(state, before, scene, count, at_start=at_start, repeated=repeated)
     if usual:
         return [found]
-    state.failed = [*recent, scene.ts]
+    state.rebalances.failed = [*recent, scene.ts]
     return [found, *storm.note_failed(state, scene, count, scene.ts)]
 
 
@@ -151,12 +152,12 @@ def _only_grew(before: GroupState, state: GroupState) -> bool:
     """
     change = membership.compare(before.members, state.members)
     grew = before.members and change.joined
-    return bool(grew) and not (change.left or change.replaced or before.large_id)
+    return bool(grew) and not (change.left or change.replaced or before.checks.too_large)
 
 
 def _is_new(before: GroupState, state: GroupState, scene: Scene) -> bool:
     """Whether it is the first record of a group that did not exist: the Scala coordinator writes no other."""
-    unknown = before.offset < 0 and before.migrated < 0
+    unknown = before.offset < 0 and before.rebalances.migrated < 0
     return unknown and scene.complete and state.live and state.generation <= _MAX_NEW
 
 
@@ -164,7 +165,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     """Report a generation with members: what changed, why, and who."""
     aborted = max(0, state.generation - before.generation - 1)
     # Who came with it from the other protocol was there before.
-    change = membership.compare(after.members if before.migrated > 0 else before.members, after.members)
+    known = after.members if before.rebalances.migrated > 0 else before.members
+    change = membership.compare(known, after.members)
     change = static_returns.separate_returns(before, change, state.cst, aborted)
     judged = _explain_departures(before, state, change, aborted, scene)
     gone = judged.gone
@@ -196,7 +198,8 @@ def _explain_departures(
     interval = scene.settings.max_poll_interval_ms
     judged = rebalance_causes.departures(before, change, state.cst, aborted, interval, history=scene.history)
     if judged.explained is not None:
-        state.beats, state.ways = list(judged.explained.beats), list(judged.explained.group_ways)
+        state.learned.beats = list(judged.explained.beats)
+        state.learned.ways = list(judged.explained.group_ways)
     return judged
 
 
@@ -224,7 +227,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     gone = judged.gone
     causes = ranked([cause for departure in gone for cause in departure.causes])
     rebalance_causes.remember(state, causes)
-    incident = scene.identify(Kind.GROUP_EMPTY, phase="opened")
+    incident = scene.incident_of(Kind.GROUP_EMPTY)
     beside = _beside(before, state, scene, gone, incident)
     empty = scene.find(
         Kind.GROUP_EMPTY,
@@ -239,12 +242,11 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         partitions_affected=sum(len(member.offsets) for member in before.members),
         causes=causes,
         members=report.member_entries(change, gone),
-        incident=incident,
         opened_at=state.cst,
         details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone), **sent(judged)},
     )
-    state.empty_id, state.empty_at, state.idle_families = empty.id, state.cst, []
-    state.stands_empty = not scene.history
+    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, state.cst, []
+    state.empty.is_reported = not scene.history
     found = [empty, *beside]
     found += assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
     return found + storm.note_generation(state, scene, change, state.cst, causes)
@@ -252,7 +254,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
 
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
     """Close what an empty group had open."""
-    if not state.empty_id:
+    if not state.empty.incident:
         return empty_groups.resolve_expiring(state, scene, "withdrawn")
     found = report.refilled(state, scene, state.cst)
     return [*found, *empty_groups.resolve_expiring(state, scene, "withdrawn")]
@@ -285,19 +287,12 @@ def _slow(state: GroupState, scene: Scene) -> list[Finding]:
 def _size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
     limit = scene.settings.max_message_bytes
     large = size >= limit * scene.settings.group_too_large_share
-    if large == bool(state.large_id):
+    if large == bool(state.checks.too_large):
         return []
-    phase = "opened" if large else "resolved"
-    incident = state.large_id or scene.identify(Kind.GROUP_TOO_LARGE, phase="opened")
-    state.large_id = incident if large else ""
-    return [
-        scene.find(
-            Kind.GROUP_TOO_LARGE,
-            state,
-            at=state.ts,
-            phase=phase,
-            incident=incident,
-            resolution=None if large else "withdrawn",
-            details={"bytes": size, "limit": limit},
-        )
-    ]
+    details: Details = {"bytes": size, "limit": limit}
+    if large:
+        found = scene.find(Kind.GROUP_TOO_LARGE, state, at=state.ts, phase="opened", details=details)
+        state.checks.too_large = found.incident or ""
+        return [found]
+    incident, state.checks.too_large = state.checks.too_large, ""
+    return [scene.resolve(Kind.GROUP_TOO_LARGE, state, incident, "withdrawn", at=state.ts, details=details)]

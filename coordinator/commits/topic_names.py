@@ -28,9 +28,10 @@ Shares = dict[str, set[int]]
 
 def is_ambiguous(state: GroupState) -> bool:
     """Whether commits can still resolve a topic id: several topics, and not each name has one id."""
-    if not 1 < len(state.names) <= MAX_TOPICS or state.status != Status.STABLE:
+    names, aliases = state.subscriptions.names, state.subscriptions.aliases
+    if not 1 < len(names) <= MAX_TOPICS or state.status != Status.STABLE:
         return False
-    return any(len(state.aliases.get(name, ())) != 1 for name in state.names)
+    return any(len(aliases.get(name, ())) != 1 for name in names)
 
 
 def on_run(state: GroupState, listed: Iterable[tuple[str, int]], at: int) -> bool:
@@ -38,44 +39,45 @@ def on_run(state: GroupState, listed: Iterable[tuple[str, int]], at: int) -> boo
 
     A run may be cut anywhere, so what was committed at one time is put together first.
     """
-    if at != state.asked_at:
-        told = _learn(state)
-        state.asked, state.asked_at = [], at
-    else:
-        told = False
-    if at >= state.cst + _SETTLED_MS and len(state.asked) <= MAX_PARTITIONS:
-        state.asked += [list(place) for place in listed if place[0] in state.names]
-    return told
+    run = state.subscriptions
+    has_resolved = at != run.committed_at and _learn(state)
+    if at != run.committed_at:
+        run.committed, run.committed_at = [], at
+    if at >= state.cst + _SETTLED_MS and len(run.committed) <= MAX_PARTITIONS:
+        run.committed += [list(place) for place in listed if place[0] in run.names]
+    return has_resolved
 
 
 def _learn(state: GroupState) -> bool:
     asked: Shares = {}
-    for name, partition in state.asked if len(state.asked) <= MAX_PARTITIONS else ():
+    committed = state.subscriptions.committed
+    for name, partition in committed if len(committed) <= MAX_PARTITIONS else ():
         asked.setdefault(str(name), set()).add(int(partition))
     fits = [found for share in _shares(state) if (found := _fitting(state, asked, share))]
     if not asked or not fits:
         return False
     told = {name: sorted({topic for found in fits for topic in found[name]}) for name in asked}
-    before = dict(state.aliases)
-    state.aliases = _propagated({**state.aliases, **told})
-    return state.aliases != before
+    before = dict(state.subscriptions.aliases)
+    state.subscriptions.aliases = _propagated({**state.subscriptions.aliases, **told})
+    return state.subscriptions.aliases != before
 
 
 def forget(state: GroupState) -> None:
     """Forget topics no longer assigned to the group: a topic that is created again has another id."""
-    here = set(state.topics)
-    state.aliases = {
-        name: ids for name, ids in state.aliases.items() if name in state.names and here.issuperset(ids)
+    here, known = set(state.topics), state.subscriptions
+    known.aliases = {
+        name: ids for name, ids in known.aliases.items() if name in known.names and here.issuperset(ids)
     }
 
 
 def named(state: GroupState) -> list[str]:
     """Return the name of each of the group's topics, "" where it is not known."""
-    if not state.names:
+    subscribed = state.subscriptions.names
+    if not subscribed:
         return state.topics
-    if len(state.names) == len(state.topics) == 1:
-        return state.names
-    names = {ids[0]: name for name, ids in state.aliases.items() if len(ids) == 1}
+    if len(subscribed) == len(state.topics) == 1:
+        return subscribed
+    names = {ids[0]: name for name, ids in state.subscriptions.aliases.items() if len(ids) == 1}
     names |= _alike(state)
     return [names.get(topic, "") for topic in state.topics]
 
@@ -90,7 +92,7 @@ def _fitting(state: GroupState, asked: Shares, share: Shares) -> dict[str, list[
         name: [
             topic
             for topic, given in share.items()
-            if partitions <= given and topic in state.aliases.get(name, (topic,))
+            if partitions <= given and topic in state.subscriptions.aliases.get(name, (topic,))
         ]
         for name, partitions in asked.items()
     }
@@ -113,7 +115,7 @@ def _propagated(aliases: Mapping[str, list[str]]) -> dict[str, list[str]]:
 def _alike(state: GroupState) -> dict[str, str]:
     """Pair names with ids that they share, where every member has the same partitions of all of these."""
     shared: dict[tuple[str, ...], list[str]] = {}
-    for name, ids in sorted(state.aliases.items()):
+    for name, ids in sorted(state.subscriptions.aliases.items()):
         if len(ids) > 1:
             shared.setdefault(tuple(ids), []).append(name)
     shares = _shares(state)

@@ -81,13 +81,13 @@ def commits_when_idle(state: GroupState, member: Member) -> bool:
     """
     if FAMILIES[member.family].commits_idle is False and 2 * member.idle < member.commits:
         return False
-    return _repeats(member) or (member.family in state.idle_families and member.idle != _TOLD_NOTHING)
+    return _repeats(member) or (member.family in state.learned.idle_families and member.idle != _TOLD_NOTHING)
 
 
 def keep_idle_families(state: GroupState) -> None:
     """Forget families that no member of a new generation proves: others may be configured otherwise."""
     proven = {member.family for member in state.members if _repeats(member)}
-    state.idle_families = [family for family in state.idle_families if family in proven]
+    state.learned.idle_families = [family for family in state.learned.idle_families if family in proven]
 
 
 def _repeats(member: Member) -> bool:
@@ -156,8 +156,6 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
             gaps.append(gap)
             if len(gaps) > KEPT_GAPS:
                 del gaps[0]
-        if gap >= member.rebalance_timeout > 0:
-            member.stalled_at = at
         if gap > member.session_timeout and _survived_silence(state, member):
             member.idle = _TOLD_NOTHING
         half = member.session_timeout // 2
@@ -171,7 +169,6 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
             if gap + change < 0:
                 state.wake = 0
     else:
-        member.first_commit = at
         state.wake = 0
     member.last_commit = at
     member.commits += 1
@@ -191,7 +188,7 @@ def _idle(state: GroupState, member: Member) -> None:
     if had or not _repeats(member):
         return
     state.wake = 0
-    known = state.idle_families
+    known = state.learned.idle_families
     if member.family not in known and member.family != "unknown":
         known[_MAX_IDLE_FAMILIES - 1 :] = []
         known.append(member.family)

@@ -26,6 +26,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import (
 )
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.incidents import end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import names_of, seconds
 from rebalance_monitor.coordinator.rebalance.report import member_entry
@@ -151,7 +152,6 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
     deadline, phase = end.at, "updated" if member.silent_id else "opened"
     anchor = deadline_anchor(state.generation, member.member_id, deadline)
     silence = deadline - last_sign(state, member)
-    opened = scene.identify(Kind.MEMBER_SILENT, anchor, member.member_id, "opened")
     found = scene.find(
         Kind.MEMBER_SILENT,
         state,
@@ -161,7 +161,7 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
         anchor=anchor,
         member=member.member_id,
         phase=phase,
-        incident=member.silent_id or opened,
+        incident=member.silent_id,
         opened_at=deadline if phase == "opened" else member.silent_at,
         members_affected=1,
         partitions_affected=len(member.offsets),
@@ -221,17 +221,15 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
 def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, at: int) -> Finding:
     incident, opened = member.silent_id, member.silent_at
     member.silent_id, member.silent_at = "", -1
-    return scene.find(
+    return scene.resolve(
         Kind.MEMBER_SILENT,
         state,
+        incident,
+        resolution,
         at=at,
-        evidence="read",
-        anchor=f"{incident}/resolved",
+        anchor=end_of(incident),
         member=member.member_id,
-        phase="resolved",
-        incident=incident,
         opened_at=opened,
-        resolution=resolution,
         members_affected=1,
         members=(member_entry(member, "kept"),),
         details={"deadline_at": opened},

@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.deadlines.stuck_limits import MOST_MS, Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.incidents import end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import baselines
@@ -49,10 +50,10 @@ UNSETTLED = frozenset({Status.ASSIGNING, Status.RECONCILING})
 def due(state: GroupState, settings: DetectionSettings, live_since: int) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say; 2**63 - 1 if none."""
     unsettled = state.status in UNSETTLED and baselines.knows_epochs(state)
-    if state.stuck_id:
-        louder = unsettled and state.group_type != "classic" and not state.stuck_loudly
-        return state.held_at + _limits(state, settings).pages + settings.grace_ms if louder else NEVER
-    if state.held_id or unsettled:
+    if state.stuck.incident:
+        louder = unsettled and state.group_type != "classic" and not state.stuck.is_critical
+        return state.stuck.since + _limits(state, settings).pages + settings.grace_ms if louder else NEVER
+    if state.stuck.suspected or unsettled:
         return _since(state, live_since) + _limits(state, settings).warns + settings.grace_ms
     if state.status in UNSETTLED:
         return NEVER
@@ -64,7 +65,7 @@ def on_clock(state: GroupState, scene: Scene, live_since: int, shard_ts: int) ->
     """Report what is suspected, or stuck, once that is `due`; `shard_ts`: newest record of the shard (ms)."""
     if scene.ts < due(state, scene.settings, live_since):
         return []
-    if state.held_id or state.status in UNSETTLED:
+    if state.stuck.suspected or state.status in UNSETTLED:
         return [_stuck(state, scene, _since(state, live_since))]
     stopped = _stopped(state, live_since)
     if shard_ts < _newest(stopped) + _wait(stopped) // 2:
@@ -76,15 +77,15 @@ def settle(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     """Close what is open: a record `completed` it, or a commit or the group's end `withdrawn`."""
     found = []
     for kind, incident in (
-        (Kind.REBALANCE_IN_PROGRESS, state.held_id),
-        (Kind.REBALANCE_STUCK, state.stuck_id),
+        (Kind.REBALANCE_IN_PROGRESS, state.stuck.suspected),
+        (Kind.REBALANCE_STUCK, state.stuck.incident),
     ):
         if incident:
             found.append(_resolved(state, scene, kind, incident, resolution))
     # An epoch-based group may fall behind again without another bump: that is another incident.
-    state.held_at = scene.ts if state.stuck_id and state.group_type != "classic" else -1
-    state.held_id = state.stuck_id = state.waits_for = ""
-    state.stuck_loudly = False
+    state.stuck.since = scene.ts if state.stuck.incident and state.group_type != "classic" else -1
+    state.stuck.suspected = state.stuck.incident = state.stuck.waits_for = ""
+    state.stuck.is_critical = False
     return found
 
 
@@ -116,25 +117,25 @@ def _since(state: GroupState, live_since: int) -> int:
 
     A group that grows has a newer epoch all the time, which each member acknowledges at its next heartbeat.
     """
-    if state.held_id or state.stuck_id:
-        return state.held_at
-    began = max(state.bumped_at, state.held_at, live_since)
+    if state.stuck.suspected or state.stuck.incident:
+        return state.stuck.since
+    began = max(state.epochs.bumped_at, state.stuck.since, live_since)
     # Where nobody is behind the target it has yet to be computed, after the newest record.
     return max(began, min(map(_waited, _behind(state)), default=state.ts))
 
 
 def retarget(state: GroupState, epoch: int, at: int) -> None:
     """Take the target epoch written at `at` (ms): before it, no member at the previous epoch was behind."""
-    for member in state.members if epoch != state.target_epoch else ():
+    for member in state.members if epoch != state.epochs.target else ():
         if baselines.is_at_target(state, member) and not owes(member):
             member.behind_at = at
     # Computed for the newest epoch of the group, whose own record may not have been read.
-    state.target_epoch, state.generation = epoch, max(state.generation, epoch)
+    state.epochs.target, state.generation = epoch, max(state.generation, epoch)
 
 
 def moves_on(state: GroupState, scene: Scene) -> bool:
     """Whether all members that an epoch-based group was reported to wait for are gone."""
-    waits = state.stuck_id and state.group_type != "classic"
+    waits = state.stuck.incident and state.group_type != "classic"
     return bool(waits) and not _overdue(state, scene)
 
 
@@ -171,7 +172,7 @@ def _behind(state: GroupState) -> list[Member]:
     unless there is nobody else.
     """
     there = [m for m in state.members if m.epoch != AWAY]
-    behind = [m for m in there if m.epoch != state.target_epoch or m.epoch_state not in _AT_TARGET]
+    behind = [m for m in there if m.epoch != state.epochs.target or m.epoch_state not in _AT_TARGET]
     return behind or [m for m in there if m.epoch_state]
 
 
@@ -180,7 +181,7 @@ def _suspect_stuck(state: GroupState, scene: Scene, stopped: list[Member]) -> Fi
     silent = scene.ts - _newest(stopped)
     why = f"{len(stopped)} members that commit when idle stopped together {seconds(silent)} ago"
     found = _suspected(state, scene, Kind.REBALANCE_IN_PROGRESS, since, why, {})
-    state.held_id, state.held_at = found.id, since
+    state.stuck.suspected, state.stuck.since = found.id, since
     return found
 
 
@@ -188,15 +189,15 @@ def _stuck(state: GroupState, scene: Scene, since: int) -> Finding:
     epochs, lasts = state.group_type != "classic", scene.ts - since
     ahead = _limits(state, scene.settings)
     details: Details = {"duration_ms": lasts, "threshold_ms": ahead.warns}
-    if state.held_id:
+    if state.stuck.suspected:
         why = f"no generation for {seconds(scene.ts - since)} since members stopped committing together"
     else:
-        why = f"not at epoch {state.target_epoch}; nothing acknowledged for {seconds(scene.ts - since)}"
-        state.held_at = since
-    state.stuck_loudly = epochs and lasts >= ahead.pages
+        why = f"not at epoch {state.epochs.target}; nothing acknowledged for {seconds(scene.ts - since)}"
+        state.stuck.since = since
+    state.stuck.is_critical = epochs and lasts >= ahead.pages
     found = _suspected(state, scene, Kind.REBALANCE_STUCK, since, why, details)
-    state.stuck_id = found.incident or ""
-    state.waits_for = str(found.details.get("waits_for", ""))
+    state.stuck.incident = found.incident or ""
+    state.stuck.waits_for = str(found.details.get("waits_for", ""))
     return found
 
 
@@ -214,10 +215,10 @@ def _suspected(
         at=scene.ts,
         evidence="read" if epochs else "suspected",
         confidence=1.0 if epochs else _CONFIDENCE,
-        severity=Severity.WARNING if kind is Kind.REBALANCE_STUCK and not state.stuck_loudly else None,
+        severity=Severity.WARNING if kind is Kind.REBALANCE_STUCK and not state.stuck.is_critical else None,
         anchor=anchor,
-        phase="updated" if state.stuck_id else "opened",
-        incident=state.stuck_id or scene.identify(kind, anchor, phase="opened"),
+        phase="updated" if state.stuck.incident else "opened",
+        incident=state.stuck.incident,
         opened_at=since,
         started_at_min=since,
         members_affected=len(missing),
@@ -235,18 +236,17 @@ def _missing(state: GroupState, since: int, now: int) -> list[Member]:
 
 
 def _resolved(state: GroupState, scene: Scene, kind: Kind, incident: str, resolution: str) -> Finding:
-    opened = state.held_at if state.held_at >= 0 else state.bumped_at
-    stuck = kind is Kind.REBALANCE_STUCK and state.waits_for
-    waits_for: Details = {"waits_for": state.waits_for} if stuck else {}
-    return scene.find(
+    opened = state.stuck.since if state.stuck.since >= 0 else state.epochs.bumped_at
+    stuck = kind is Kind.REBALANCE_STUCK and state.stuck.waits_for
+    waits_for: Details = {"waits_for": state.stuck.waits_for} if stuck else {}
+    return scene.resolve(
         kind,
         state,
+        incident,
+        resolution,
         at=scene.ts,
         evidence="suspected" if state.group_type == "classic" else "read",
-        anchor=f"{incident}/resolved",
-        phase="resolved",
-        incident=incident,
+        anchor=end_of(incident),
         opened_at=opened,
-        resolution=resolution,
         details={"duration_ms": max(0, scene.ts - opened)} | waits_for,
     )

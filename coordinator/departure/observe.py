@@ -52,8 +52,8 @@ def observed(
         deadline=max((one.rebalance_timeout for one in present), default=0),
         session=max((one.session_timeout for one in present), default=0),
         cooperative=state.protocol in COOPERATIVE,
-        beats=tuple(state.beats),
-        ways=tuple(state.ways),
+        beats=tuple(state.learned.beats),
+        ways=tuple(state.learned.ways),
         withheld=state.protocol in COOPERATIVE and sum(map(partitions, state.members)) < sum(state.totals),
     )
 

@@ -98,7 +98,7 @@ def _coordinator(place: Place) -> Json:
 
 def _group(state: GroupState, place: Place, asked: Mapping[str, Sequence[str]]) -> Json:
     places = positions.places_of(state.positions)
-    named = list(state.names or state.topics)
+    named = list(state.subscriptions.names or state.topics)
     named += sorted({topic for topics in asked.values() for topic in topics}.difference(named))
     return {
         "state": place.live_state or str(state.status),

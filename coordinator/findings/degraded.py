@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, finding_id
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
 
 
 def degraded(
@@ -27,19 +28,16 @@ def degraded(
 
     `sequence` counts the updates of an incident.
     """
-    kind = Kind.MONITOR_DEGRADED
-    anchor = f"degraded/{cause}/{opened_at}"
-    return Finding(
-        id=finding_id(cluster, kind, "monitor", anchor, phase=phase, sequence=sequence),
-        kind=kind,
-        scope=Scope.MONITOR,
-        severity=Severity.CRITICAL if cause is Cause.BLIND else KINDS[kind].severity,
-        evidence="read",
+    return make(
+        Kind.MONITOR_DEGRADED,
         cluster=cluster,
+        anchor=f"degraded/{cause}/{opened_at}",
+        severity=Severity.CRITICAL if cause is Cause.BLIND else None,
+        phase=phase,
+        sequence=sequence,
+        evidence="read",
         at=at,
         causes=(CauseEntry(cause, 1.0, why),),
-        incident=finding_id(cluster, kind, "monitor", anchor, phase="opened"),
-        phase=phase,
         opened_at=opened_at,
         resolution="quiet" if phase == "resolved" else None,
         details={"cause": cause.value, **details},

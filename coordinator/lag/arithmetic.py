@@ -11,7 +11,6 @@ last sample whose end had not passed the committed offset and the first that had
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from typing import NamedTuple
 
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
@@ -38,82 +37,6 @@ def records(offset: int, committed_at: int, end: int, asked_at: int) -> int | No
     if offset <= end:
         return end - offset
     return 0 if committed_at >= asked_at - SKEW_MS else None
-
-
-class Ends:
-    """The recent ends of one partition: times (ms) and high watermarks, ascending, thinned out with age.
-
-    Samples are kept at distances that double with their age, so a dozen reach back for hours.
-    """
-
-    __slots__ = ("at", "end")
-    KEPT = 12
-
-    def __init__(self) -> None:
-        self.at: list[int] = []
-        self.end: list[int] = []
-
-    def add(self, at: int, end: int) -> None:
-        """Take a sample; an end that went back is that of another log, or a truncated one: begin anew."""
-        if self.end and end < self.end[-1]:
-            self.at, self.end = [], []
-        if self.at and at <= self.at[-1]:
-            return
-        self.at.append(at)
-        self.end.append(end)
-        if len(self.at) > self.KEPT:
-            self._thin()
-
-    def age(self, offset: int, now: int) -> Seconds | None:
-        """Return how long ago (ms, at `now`) the record at `offset` was written; None without any sample.
-
-        0 where no record stands there yet.
-        """
-        if not self.at:
-            return None
-        after = bisect_right(self.end, offset)
-        if after == len(self.end):
-            return Seconds(0, 0, 0)
-        if after == 0:
-            low = max(0, now - self.at[0])
-            return Seconds(low, low, None)
-        low, high = max(0, now - self.at[after]), max(0, now - self.at[after - 1])
-        before, behind = self.end[after - 1], self.end[after]
-        share = (offset + 1 - before) / (behind - before)
-        written = self.at[after - 1] + share * (self.at[after] - self.at[after - 1])
-        return Seconds(min(high, max(low, round(now - written))), low, high)
-
-    def came_at(self, offset: int) -> int | None:
-        """Return when (ms) the record at `offset` was written: -1 not yet, None without any sample.
-
-        Interpolated; that of the first sample where it was there by then.
-        """
-        if not self.at:
-            return None
-        if offset >= self.end[-1]:
-            return -1
-        age = self.age(offset, self.at[-1])
-        return None if age is None else self.at[-1] - age.estimate
-
-    def end_at(self, at: int) -> int:
-        """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
-        after = bisect_right(self.at, at)
-        if not self.at:
-            return UNKNOWN
-        if after in {0, len(self.at)}:
-            return self.end[-1] if after else self.end[0]
-        begin, stop = self.at[after - 1], self.at[after]
-        before, behind = self.end[after - 1], self.end[after]
-        return before + (behind - before) * (at - begin) // (stop - begin)
-
-    def _thin(self) -> None:
-        """Drop the sample between whose neighbours least is lost: the gap over its age is smallest."""
-        newest = self.at[-1]
-        worst = min(
-            range(1, len(self.at) - 1),
-            key=lambda place: (self.at[place + 1] - self.at[place - 1]) / (newest - self.at[place] + 1),
-        )
-        del self.at[worst], self.end[worst]
 
 
 def total(values: list[int | None]) -> int | None:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rebalance_monitor.coordinator.commits.positions import Places
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.lag.packed.places import Packed
 
 MOST = 500
 MARKED_MS = 60_000
@@ -103,8 +104,7 @@ def _answer(consumed: Consumed, offsets: dict[str, dict[int, int]], at: int) -> 
         return
     asked.doubts = tuple(
         Doubt(topic, partition, place)
-        for topic, places in consumed.written.items()
-        for partition, place in places.items()
+        for topic, partition, place in consumed.written
         if offsets.get(topic, {}).get(partition, -1) < place.offset and place.at <= at - SKEW_MS
     )
     if not asked.doubts:
@@ -127,9 +127,9 @@ def _judge(consumed: Consumed, now: int) -> None:
             asked.offsets = {}
 
 
-def _is_unexplained(doubt: Doubt, written: Places) -> bool:
+def _is_unexplained(doubt: Doubt, written: Packed) -> bool:
     """Whether nothing that was read since explains the answer: no reset, and no deleted offset."""
-    now = written.get(doubt.topic, {}).get(doubt.partition)
+    now = written.get(doubt.topic, doubt.partition)
     return now is not None and now.offset >= doubt.written.offset
 
 
@@ -141,9 +141,9 @@ def _positions(consumed: Consumed) -> Places:
     """
     asked, found = consumed.asked, dict[str, dict[int, Position]]()
     for topic, offsets in asked.offsets.items():
-        written, before = consumed.written.get(topic, {}), consumed.places.get(topic, {})
-        for partition, offset in sorted(offsets.items()):
-            known = [one for one in (written.get(partition), before.get(partition)) if one is not None]
+        for partition, offset in offsets.items():
+            both = consumed.written.get(topic, partition), consumed.places.get(topic, partition)
+            known = [one for one in both if one is not None]
             same = (one for one in known if one.offset == offset)
             found.setdefault(topic, {})[partition] = next(same, Position(offset, asked.answered))
     return found

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
-    from collections import deque
+    from array import array
 
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
 
 COMMITS_ONLY = "commits"
 """Group type of a group without a record of its own."""
 
 MINUTE_MS = 60_000
 MAX_TOPICS = 20
+_PAIR = 2
 
 
 class Committing(NamedTuple):
@@ -30,20 +31,20 @@ class Committing(NamedTuple):
     per_minute: float | None = None
 
 
-def count(counts: deque[tuple[int, int]], at: int, commits: int) -> None:
+def count(counts: array[int], at: int, commits: int) -> None:
     """Note that a group had committed `commits` offsets at the clock `at` (ms): so many as a minute needs."""
-    if counts and commits < counts[-1][1]:
+    if counts and commits < counts[-1]:
         # The state was rebuilt and counts from nothing.
-        counts.clear()
-    counts.append((at, commits))
-    # The oldest is at least a minute old, where so much is known.
-    while len(counts) > 2 and counts[1][0] <= at - MINUTE_MS:  # noqa: PLR2004 - a rate needs two
-        counts.popleft()
+        del counts[:]
+    counts.extend((at, commits))
+    # The oldest is at least a minute old, where so much is known; a rate needs two.
+    while len(counts) > 2 * _PAIR and counts[_PAIR] <= at - MINUTE_MS:
+        del counts[:_PAIR]
 
 
 def committing(consumed: Consumed) -> Committing:
     """Return when and how fast a group committed."""
-    (first, before), (last, now) = consumed.counts[0], consumed.counts[-1]
+    (first, before), (last, now) = consumed.counts[:_PAIR], consumed.counts[-_PAIR:]
     rate = (now - before) * MINUTE_MS / (last - first) if last > first else None
     return Committing(consumed.last_commit, rate)
 
@@ -60,7 +61,7 @@ def summarise(group: str, consumed: Consumed) -> dict[str, Any]:
         "protocol": "",
         "protocol_type": "",
         "at": consumed.last_commit,
-        "topics": sorted(consumed.places)[:MAX_TOPICS],
+        "topics": list(consumed.places.topics[:MAX_TOPICS]),
         "members": 0,
         "away": 0,
         "member_list": [],

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
+from rebalance_monitor.coordinator.findings.incidents import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.decoders.layouts.twins import replace
 
@@ -36,15 +35,8 @@ CONTINUING = frozenset(
 _KEPT = "kept"
 
 
-class Silence(msgspec.Struct, array_like=True):
-    """An open `member_silent`: its incident, and since when (ms)."""
-
-    incident: str
-    opened_at: int
-
-
-Silences = dict[str, dict[str, Silence]]
-"""group -> member id -> its open silence"""
+Silences = dict[str, dict[str, Incident]]
+"""group -> member id -> its open `member_silent`"""
 
 
 def learn(silences: Silences, finding: Finding) -> None:
@@ -55,12 +47,12 @@ def learn(silences: Silences, finding: Finding) -> None:
     if finding.phase == "resolved":
         of_group.pop(member, None)
     elif not finding.history and finding.incident:
-        of_group[member] = Silence(finding.incident, finding.opened_at or finding.at)
+        of_group[member] = Incident(finding.incident, finding.opened_at or finding.at)
     if not of_group:
         del silences[finding.group]
 
 
-def silence_of(silences: Silences, group: str, members: Iterable[str]) -> Silence | None:
+def silence_of(silences: Silences, group: str, members: Iterable[str]) -> Incident | None:
     """Return the oldest open silence of one of these members."""
     known = silences.get(group, {})
     found = [known[member] for member in members if member in known]

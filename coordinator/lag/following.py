@@ -6,7 +6,7 @@ not in it: the coordinators publish all positions to a new process, and windows 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.coordinators import Sample
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -43,8 +44,9 @@ _REBALANCED = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
 class News:
     """What one batch brings to lag. now: its clock (ms), -1 without one; wall: the driver's (ms).
 
-    committed: group -> its positions as text. removed: groups that are gone. rebalancing: groups that the
-    probe saw to. samples: of the topics' ends, oldest first. summaries: group -> the newest.
+    committed: group -> its positions as text; shards: group -> its partition of the offsets topic. removed:
+    groups that are gone. rebalancing: groups that the probe saw to; looks: its samples, oldest first.
+    samples: of the topics' ends, oldest first. summaries: group -> the newest.
     """
 
     committed: Mapping[str, str]
@@ -54,6 +56,8 @@ class News:
     summaries: Mapping[str, Mapping[str, Any]]
     now: int
     wall: int
+    looks: Sequence[Sample] = ()
+    shards: Mapping[str, int] = field(default_factory=dict)
 
 
 class Lag:
@@ -79,6 +83,8 @@ class Lag:
         self._unowned = Unowned(settings, cluster, memory.get("unowned"))
         self._roll_ups = RollUpCosts(memory.get("roll_ups"))
         self._rebalances = RebalanceCosts(settings, cluster, memory.get("rebalances"))
+        self._rebalancing: set[str] = set()
+        """Groups that were seen to since the last sample of ends."""
         self._before: EndsSample | None = None
         self._missed = 0
 
@@ -100,10 +106,15 @@ class Lag:
             continuing.learn(self._silences, one)
         told = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in told]
         ended = self.forget(news.removed, news.wall)
-        ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall)
+        for look in news.looks:
+            self.board.coordinators.on_sample(look)
+        ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall, news.shards)
         self.board.include(wanted(news.summaries))
-        rebalancing = news.rebalancing | {one.group for one in told if one.group and one.kind in _REBALANCED}
-        found = self.on_samples(news.samples, news.summaries, rebalancing)
+        self._rebalancing |= news.rebalancing
+        self._rebalancing.update(one.group for one in told if one.group and one.kind in _REBALANCED)
+        found = self.on_samples(news.samples, news.summaries, self._rebalancing)
+        if news.samples:
+            self._rebalancing = set()
         return [*self.priced(told), *found, *ended]
 
     @property
@@ -115,10 +126,13 @@ class Lag:
         """Return the newest lag of each group that has one."""
         return {name: one.lag for name, one in self.board.groups.items() if one.lag is not None}
 
-    def publish(self, committed: Mapping[str, str], now: int) -> list[Finding]:
+    def publish(
+        self, committed: Mapping[str, str], now: int, shards: Mapping[str, int] | None = None
+    ) -> list[Finding]:
         """Take positions that groups have published at the clock `now` (ms); resolves where none are left."""
+        known = shards or {}
         for group, body in committed.items():
-            self.board.publish(group, body, now)
+            self.board.publish(group, body, now, known.get(group, -1))
         if committed:
             self.board.want(now)
         return self.forget([group for group in committed if group not in self.board.groups], now)
@@ -152,8 +166,9 @@ class Lag:
                 for group in self.board.groups
                 if summaries.get(group, {}).get("state", Status.STABLE) != Status.STABLE
             }
-            self.board.take(sample, unsettled | set(rebalancing))
-            found += self._check_groups(sample, summaries, unsettled | set(rebalancing))
+            busy = unsettled | set(rebalancing) | self.board.cut_off()
+            self.board.take(sample, busy)
+            found += self._check_groups(sample, summaries, busy)
             found += self._unowned.on_sample(sample, summaries, rebalancing)
             if sample.earliest:
                 self._before = sample

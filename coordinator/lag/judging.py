@@ -14,14 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import (
-    MAX_TOPICS,
-    CauseEntry,
-    Finding,
-    MemberEntry,
-    finding_id,
-)
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.incidents import Incident, end_of, make
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.continuing import STANDING, Silences, silence_of
 from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, impact, weigh
@@ -34,8 +29,8 @@ from rebalance_monitor.decoders.layouts.twins import replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rebalance_monitor.coordinator.findings.finding import Details
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -54,11 +49,9 @@ _HELD = CauseEntry(
 )
 
 
-class Open(msgspec.Struct, array_like=True):
-    """An open incident: its id, since when (ms), the partition that it was opened for, and whose that is."""
+class Open(Incident, array_like=True):
+    """An open incident, the partition that it was opened for, and the members that own it."""
 
-    incident: str
-    opened_at: int
     topic: str
     partition: int
     offset: int
@@ -127,19 +120,16 @@ class Judging:
         least, every = _window_of(lag, settings)
         found: dict[Verdict, list[Hit]] = {verdict: [] for verdict in Verdict}
         readers: Mapping[tuple[str, int], Reader] | None = None
-        for topic, told in lag.topics.items():
-            for one in told.partitions:
-                track = consumed.tracks[topic, one.partition]
-                if track.grown < 0 and track.lag <= track.low:
-                    continue
-                readers = readers_of(summary, consumed.tracks) if readers is None else readers
-                reader = readers.get((topic, one.partition)) or unlisted(summary, topic)
-                if reader is None:
-                    # Nobody is assigned it: no member stands still.
-                    continue
-                verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
-                if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
-                    found[verdict].append(Hit(topic, one, track, reader))
+        for place, topic, partition in consumed.restless():
+            one, track = lag.topics[topic].of(partition), consumed.track_at(place)
+            readers = readers_of(summary, consumed.places) if readers is None else readers
+            reader = readers.get((topic, partition)) or unlisted(summary, topic)
+            if one is None or reader is None:
+                # Nobody is assigned it: no member stands still.
+                continue
+            verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
+            if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
+                found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
             found[Verdict.STALLED] = found[Verdict.STOPPED] = []
         return found
@@ -158,18 +148,10 @@ class Judging:
         worst = max(hits, key=lambda hit: (hit.lag.records or 0, hit.topic, -hit.lag.partition))
         track = worst.track
         anchor = f"lag/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}/{worst.lag.committed_at}"
-        incident = finding_id(self._cluster, kind, group, anchor, phase="opened")
         since = track.rising if kind is Kind.FALLING_BEHIND else track.grown
         members = () if worst.lag.waits_for_transaction else tuple(_members(hits))
         names = tuple(member.member_id for member in members)
         silence = silence_of(self.silences, group, names) if kind in STANDING else None
-        if silence is not None:
-            incident, opened_at = silence.incident, silence.opened_at
-        else:
-            opened_at = since
-        self._open.setdefault(group, {})[kind.value] = Open(
-            incident, opened_at, worst.topic, worst.lag.partition, worst.lag.offset, names
-        )
         details: Details = {
             "topic": worst.topic,
             "partition": worst.lag.partition,
@@ -180,7 +162,7 @@ class Judging:
             "window_ms": windows.window(track, worst.reader.owner, *_window_of(lag, settings)),
         }
         if kind is Kind.CONSUMPTION_STOPPED:
-            details["moving"] = sum(one.moved > since for one in consumed.tracks.values())
+            details["moving"] = consumed.moving(since)
         ages = [hit.lag.age_ms for hit in hits if hit.lag.age_ms is not None]
         if ages:
             details["age_ms"] = max(ages)
@@ -189,14 +171,17 @@ class Judging:
         late = settings.falling_behind_warning_ms
         is_late = kind is Kind.FALLING_BEHIND and late is not None and max(ages, default=0) >= late
         topics = tuple(dict.fromkeys(hit.topic for hit in hits))
-        return self._finding(
+        opened_at = since if silence is None else silence.opened_at
+        found = lag_finding(
+            self._settings,
+            self._cluster,
             kind,
             group,
             anchor,
             lag.at,
-            severity=Severity.WARNING if is_late else None,
+            Severity.WARNING if is_late else None,
             phase="opened" if silence is None else "updated",
-            incident=incident,
+            incident=None if silence is None else silence.incident,
             opened_at=opened_at,
             topics=topics[:MAX_TOPICS],
             topics_total=len(topics),
@@ -207,6 +192,10 @@ class Judging:
             details=details,
             **_place(summary),
         )
+        self._open.setdefault(group, {})[kind.value] = Open(
+            found.incident or "", opened_at, worst.topic, worst.lag.partition, worst.lag.offset, names
+        )
+        return found
 
     def _weighed(self, opened: Finding, consumed: Consumed) -> Finding:
         """Return a finding with the severity that its impact gives it."""
@@ -219,19 +208,9 @@ class Judging:
         del kinds[kind.value]
         if not kinds:
             del self._open[group]
-        return lag_resolved(self._settings, self._cluster, kind, group, known, at, resolution)
-
-    def _finding(
-        self,
-        kind: Kind,
-        group: str,
-        anchor: str,
-        at: int,
-        *,
-        severity: Severity | None,
-        **fields: Any,  # noqa: ANN401 - the remaining fields of Finding, checked by its constructor
-    ) -> Finding:
-        return lag_finding(self._settings, self._cluster, kind, group, anchor, at, severity, **fields)
+        return lag_resolved(
+            self._settings, self._cluster, kind, group, known, at, resolution, **place_of(known)
+        )
 
 
 def lag_finding(
@@ -242,25 +221,31 @@ def lag_finding(
     anchor: str,
     at: int,
     severity: Severity | None = None,
-    **fields: Any,  # noqa: ANN401 - as above
+    **fields: Any,  # noqa: ANN401 - the remaining fields of Finding, checked by its constructor
 ) -> Finding:
     """Make a finding of lag."""
-    phase = fields.get("phase")
-    return Finding(
-        id=finding_id(cluster, kind, group, anchor, phase=phase or ""),
-        kind=kind,
-        scope=Scope.GROUP,
-        severity=settings.severity_of(kind, group, severity or KINDS[kind].severity),
-        evidence="derived",
+    return make(
+        kind,
         cluster=cluster,
+        anchor=anchor,
         group=group,
+        overrides=settings.severity_of,
+        severity=severity,
+        evidence="derived",
         at=at,
         **fields,
     )
 
 
 def lag_resolved(
-    settings: DetectionSettings, cluster: str, kind: Kind, group: str, known: Open, at: int, resolution: str
+    settings: DetectionSettings,
+    cluster: str,
+    kind: Kind,
+    group: str,
+    known: Incident,
+    at: int,
+    resolution: str,
+    **fields: Any,  # noqa: ANN401 - as above
 ) -> Finding:
     """Make the finding that ends the incident `known`, at `at` (ms)."""
     return lag_finding(
@@ -268,16 +253,23 @@ def lag_resolved(
         cluster,
         kind,
         group,
-        f"{known.incident}/resolved",
+        end_of(known.incident),
         at,
         phase="resolved",
         incident=known.incident,
         opened_at=known.opened_at,
         resolution=resolution,
-        topics=(known.topic,),
-        topics_total=1,
-        details={"topic": known.topic, "partition": known.partition},
+        **fields,
     )
+
+
+def place_of(known: Open) -> dict[str, Any]:
+    """Return the fields that name the partition which an incident was opened for."""
+    return {
+        "topics": (known.topic,),
+        "topics_total": 1,
+        "details": {"topic": known.topic, "partition": known.partition},
+    }
 
 
 def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
@@ -289,7 +281,7 @@ def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
 
 def _has_moved(known: Open, consumed: Consumed) -> bool:
     """Whether the partition that an incident was opened for has committed another offset, or is gone."""
-    track = consumed.tracks.get((known.topic, known.partition))
+    track = consumed.track(known.topic, known.partition)
     return track is None or track.offset != known.offset or track.lag == 0
 
 

@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved
+from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved, place_of
 from rebalance_monitor.coordinator.state.group_state import NEVER
-from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import PartitionLag
-    from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 
@@ -61,7 +59,7 @@ class Losses:
     ) -> list[Finding]:
         """Look at a group; `before`: the sample before this one with earliest offsets, if any."""
         found = self._rewound(group, consumed, sample.at) if consumed.went_back else []
-        consumed.went_back = False
+        consumed.went_back.clear()
         if sample.earliest:
             found += self._lost(group, consumed, sample)
             found += self._expiring(group, consumed, sample, before)
@@ -70,21 +68,14 @@ class Losses:
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
         """Resolve what is open of a group that is gone."""
         known = self._open.pop(group, None)
-        return (
-            []
-            if known is None
-            else [
-                lag_resolved(
-                    self._settings, self._cluster, Kind.RECORDS_EXPIRING, group, known, at, resolution
-                )
-            ]
-        )
+        return [] if known is None else [self._resolved(group, known, at, resolution)]
 
     def _rewound(self, group: str, consumed: Consumed, at: int) -> list[Finding]:
         changes = []
-        for topic, one, track in _each(consumed):
-            before, track.from_offset = track.from_offset, -1
-            if before > one.offset and not consumed.may_be_pending:
+        for (topic, partition), before in consumed.went_back.items():
+            told = consumed.lag.topics.get(topic) if consumed.lag is not None else None
+            one = told.of(partition) if told is not None else None
+            if one is not None and before > one.offset and not consumed.may_be_pending:
                 changes.append(Change(topic, one, before - one.offset, before))
         if not changes:
             return []
@@ -102,14 +93,14 @@ class Losses:
 
     def _lost(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         changes = []
-        for topic, one, track in _each(consumed):
+        for place, topic, one in _each(consumed):
             begin = sample.begin(topic, one.partition)
             # A commit that is newer than the answer may be of records that were there then.
             if begin < 0 or one.committed_at > sample.asked_at:
                 continue
-            if begin > one.offset and track.kept >= 0:
+            if begin > one.offset and consumed.kept[place]:
                 changes.append(Change(topic, one, begin - one.offset, begin))
-            track.kept = begin if begin <= one.offset else -1
+            consumed.kept[place] = begin <= one.offset
         if not changes:
             return []
         worst = max(changes, key=lambda one: one.amount)
@@ -128,16 +119,17 @@ class Losses:
         self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
     ) -> list[Finding]:
         near = []
-        for topic, one, track in _each(consumed):
-            gap, track.gap = track.gap, -1
+        gaps, consumed.gaps = consumed.gaps, {}
+        for place, topic, one in _each(consumed):
             begin = sample.begin(topic, one.partition)
-            if begin < 0 or begin > one.offset or not one.records:
+            # Retention is nearer than the end: that of the others is not even remembered.
+            if begin < 0 or begin > one.offset or not one.records or one.offset - begin >= one.records:
                 continue
-            track.gap = one.offset - begin
+            gap = consumed.gaps[place] = one.offset - begin
             then = -1 if before is None else before.begin(topic, one.partition)
-            if before is None or then < 0 or not 0 <= track.gap < gap or track.gap >= one.records:
+            if before is None or then < 0 or not gap < gaps.get(place, -1):
                 continue
-            left = _left_ms(track.gap, begin - then, sample.at - before.at)
+            left = _left_ms(gap, begin - then, sample.at - before.at)
             if left <= self._settings.records_expiring_ms:
                 near.append(Change(topic, one, left, begin))
         known = self._open.get(group)
@@ -145,16 +137,18 @@ class Losses:
             return [self._opened(group, near, sample.at)]
         if known is not None and not near and self._is_far(known, consumed):
             del self._open[group]
-            return [
-                lag_resolved(
-                    self._settings, self._cluster, Kind.RECORDS_EXPIRING, group, known, sample.at, "quiet"
-                )
-            ]
+            return [self._resolved(group, known, sample.at, "quiet")]
         return []
+
+    def _resolved(self, group: str, known: Open, at: int, resolution: str) -> Finding:
+        kind = Kind.RECORDS_EXPIRING
+        return lag_resolved(
+            self._settings, self._cluster, kind, group, known, at, resolution, **place_of(known)
+        )
 
     def _is_far(self, known: Open, consumed: Consumed) -> bool:
         """Whether the partition that was told of has moved on, is read to its end, or is gone."""
-        track = consumed.tracks.get((known.topic, known.partition))
+        track = consumed.track(known.topic, known.partition)
         return track is None or track.lag == 0 or track.offset != known.offset
 
     def _opened(self, group: str, near: list[Change], at: int) -> Finding:
@@ -171,8 +165,8 @@ class Losses:
         found = self._loss_finding(
             Kind.RECORDS_EXPIRING, group, anchor, at, near, details=details, phase="opened", opened_at=at
         )
-        self._open[group] = Open(found.id, at, worst.topic, worst.lag.partition, worst.lag.offset)
-        return replace(found, incident=found.id)
+        self._open[group] = Open(found.incident or "", at, worst.topic, worst.lag.partition, worst.lag.offset)
+        return found
 
     def _loss_finding(
         self,
@@ -203,7 +197,8 @@ def _left_ms(gap: int, moved: int, in_ms: int) -> int:
     return NEVER if moved <= 0 or in_ms <= 0 else round(gap * in_ms / moved)
 
 
-def _each(consumed: Consumed) -> Iterator[tuple[str, PartitionLag, Track]]:
-    for topic, told in consumed.lag.topics.items() if consumed.lag else ():
-        for one in told.partitions:
-            yield topic, one, consumed.tracks[topic, one.partition]
+def _each(consumed: Consumed) -> Iterator[tuple[int, str, PartitionLag]]:
+    """Yield place, topic and lag of each partition."""
+    topics = consumed.lag.topics if consumed.lag is not None else {}
+    found = ((topic, one) for topic, told in topics.items() for one in told.partitions)
+    return ((place, topic, one) for place, (topic, one) in enumerate(found))

@@ -1,21 +1,33 @@
-"""What one sample of ends says of a group: its lag by topic and partition, and the sources of the numbers."""
+"""What one sample of ends says of a group: its lag by topic and partition, and the sources of the numbers.
+
+Partitions are kept packed and made when somebody looks at them: most never are.
+"""
 
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from struct import pack, unpack_from
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+from rebalance_monitor.coordinator.lag.arithmetic import records
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from rebalance_monitor.coordinator.lag.packed.layout import Numbers
+    from rebalance_monitor.coordinator.lag.packed.places import Packed
 
 TOTALS_KEPT = 120
 """Totals of a group that are remembered: with a sample every 5 s those of ten minutes."""
+
+_CUT = 2**32
+_NO_AGE = _CUT - 1
 
 
 class Source(StrEnum):
@@ -60,48 +72,113 @@ class PartitionLag(NamedTuple):
         return self.stable != UNKNOWN and 0 <= self.stable - self.offset <= MARKER
 
 
+class Partitions(Sequence[PartitionLag]):
+    """The partitions of one topic as a sample found them; immutable, so any thread may read them.
+
+    `packed`: the positions of the group at the sample, of which this topic's begin at `start`; `numbers`: its
+    partitions. `ends`: what lag is measured to; `ages`: of the oldest waiting record, ms. `asked_at`: when
+    (ms) the ends were asked for. `stable`: last stable offsets by partition, () where none is held up.
+    """
+
+    __slots__ = ("_ages", "_asked_at", "_ends", "_numbers", "_packed", "_stable", "_start")
+
+    def __init__(
+        self,
+        packed: Packed,
+        start: int,
+        numbers: Numbers,
+        found: Iterable[tuple[int, int | None]],
+        asked_at: int,
+        stable: Sequence[int] = (),
+    ) -> None:
+        self._packed, self._start, self._numbers = packed, start, numbers
+        measured = list(found)
+        self._ends = pack(f"={len(measured)}q", *[end for end, _ in measured])
+        self._ages = pack(f"={len(measured)}I", *[_packed_age(age) for _, age in measured])
+        self._asked_at, self._stable = asked_at, stable
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> PartitionLag: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[PartitionLag]: ...
+    def __getitem__(self, place: int | slice) -> PartitionLag | list[PartitionLag]:
+        """Return the partition at a place, or those of a slice."""
+        if isinstance(place, slice):
+            return [self[one] for one in range(len(self))[place]]
+        number = range(len(self))[place]
+        partition = self._numbers[number]
+        offset, at = self._packed.at(self._start + number)
+        (end,) = unpack_from("=q", self._ends, 8 * number)
+        (age,) = unpack_from("=I", self._ages, 4 * number)
+        stable = self._stable[partition] if partition < len(self._stable) else UNKNOWN
+        waiting = records(offset, at, end, self._asked_at)
+        return PartitionLag(partition, offset, at, end, waiting, None if age == _NO_AGE else age, stable)
+
+
 @dataclass(frozen=True, slots=True)
 class TopicLag:
     """A group's lag on one topic.
 
     `records`: of the partitions whose lag is known, None where it is of none. `age_ms`: of the oldest waiting
-    record. `unknown`: how many partitions have a position and no known lag.
+    record. `unknown`: how many partitions have a position and no known lag. `partitions`: in their order.
     """
 
     records: int | None
     age_ms: int | None
     unknown: int
-    partitions: tuple[PartitionLag, ...]
+    partitions: Sequence[PartitionLag]
+
+    def of(self, partition: int) -> PartitionLag | None:
+        """Return a partition's lag, None where the group has no position of it."""
+        place = bisect_left(self.partitions, partition, key=_number)
+        found = self.partitions[place] if place < len(self.partitions) else None
+        return found if found is not None and found.partition == partition else None
 
 
 class Totals(Sequence[tuple[int, int]]):
     """A group's newest totals, oldest first: time of the sample (ms) and records that waited.
 
-    One thread adds, any may read: times and records alternate in one array, which changes as a whole.
+    One thread adds, any may read: times since the oldest and records alternate in one array, of four bytes
+    each as long as they fit.
     """
 
-    __slots__ = ("_pairs",)
+    __slots__ = ("_held",)
 
-    def __init__(self) -> None:
-        self._pairs = array("q")
+    def __init__(self, totals: Iterable[tuple[int, int]] = ()) -> None:
+        self._held = (0, array("I"))
+        for at, waiting in totals:
+            self.add(at, waiting)
 
-    def add(self, at: int, records: int) -> None:
+    def add(self, at: int, waiting: int) -> None:
         """Take a total; of too many the oldest go."""
-        self._pairs.extend((at, records))
-        if len(self._pairs) > 2 * TOTALS_KEPT:
-            del self._pairs[:2]
+        since, pairs = self._held
+        if not pairs or not (0 <= at - since < _CUT and (waiting < _CUT or pairs.typecode == "q")):
+            kept = [*self.copied(), (at, waiting)]
+            since = kept[0][0]
+            fits = all(0 <= when - since < _CUT and one < _CUT for when, one in kept)
+            numbers = (number for when, one in kept for number in (when - since, one))
+            pairs = array("I" if fits else "q", numbers)
+        else:
+            pairs.extend((at - since, waiting))
+        if len(pairs) > 2 * TOTALS_KEPT:
+            del pairs[:2]
+        self._held = since, pairs
 
     def every(self, step: int) -> list[int]:
         """Return the newest records, the ones `step` samples before, and so on, oldest first."""
-        return self._pairs[::-2][::step].tolist()[::-1]
+        return self._held[1][::-2][::step].tolist()[::-1]
 
     def copied(self) -> list[tuple[int, int]]:
         """Return all of them."""
-        pairs = self._pairs[:]
-        return list(zip(pairs[::2], pairs[1::2], strict=True))
+        since, held = self._held
+        pairs = held[:]
+        return [(since + at, waiting) for at, waiting in zip(pairs[::2], pairs[1::2], strict=True)]
 
     def __len__(self) -> int:
-        return len(self._pairs) // 2
+        return len(self._held[1]) // 2
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
         """Iterate over a copy."""
@@ -115,8 +192,9 @@ class Totals(Sequence[tuple[int, int]]):
         """Return the total at a place, or those of a slice."""
         if isinstance(place, slice):
             return self.copied()[place]
-        number = range(len(self))[place]
-        return self._pairs[2 * number], self._pairs[2 * number + 1]
+        since, pairs = self._held
+        number = range(len(pairs) // 2)[place]
+        return since + pairs[2 * number], pairs[2 * number + 1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,3 +219,12 @@ class GroupLag:
     def ends_source(self) -> EndsSource:
         """Return where the ends come from that lag is measured to."""
         return EndsSource.INTERPOLATED if self.as_of < self.asked_at else EndsSource.BROKERS
+
+
+def _packed_age(age: int | None) -> int:
+    """Return an age in 32 bits: ages above 49 days are cut there."""
+    return _NO_AGE if age is None else min(age, _NO_AGE - 1)
+
+
+def _number(one: PartitionLag) -> int:
+    return one.partition

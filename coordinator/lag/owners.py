@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.lag.windows import Owner
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from rebalance_monitor.coordinator.lag.windows import Track
+    from rebalance_monitor.coordinator.lag.packed.places import Packed
 
 CUT = "…"
 Place = tuple[str, int]
@@ -27,14 +27,14 @@ class Reader(NamedTuple):
     owner: Owner
 
 
-def readers_of(summary: Mapping[str, Any], tracks: Mapping[Place, Track]) -> dict[Place, Reader]:
+def readers_of(summary: Mapping[str, Any], placed: Packed) -> dict[Place, Reader]:
     """Return the reader of each partition of the members that the summary lists."""
     found: dict[Place, Reader] = {}
     for member in summary.get("member_list", ()):
         places = [
             (topic, one) for topic, ranges in member.get("assigned", {}).items() for one in partitions(ranges)
         ]
-        committed = [track.committed for place in places if (track := tracks.get(place)) is not None]
+        committed = [one.at for place in places if (one := placed.get(*place)) is not None]
         last = max([int(member.get("last_commit", -1)), *committed])
         reader = Reader(member, Owner(last, int(member.get("cadence_ms", -1))))
         found.update(dict.fromkeys(places, reader))

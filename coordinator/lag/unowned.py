@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
+from rebalance_monitor.coordinator.findings.incidents import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.lag.judging import lag_finding
+from rebalance_monitor.coordinator.lag.judging import lag_finding, lag_resolved
 from rebalance_monitor.coordinator.state.state_machine import Status
-from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -45,11 +45,9 @@ class Described(msgspec.Struct, array_like=True):
     partitions: int
 
 
-class Opened(msgspec.Struct, array_like=True):
-    """An open incident: its id, since when (ms), the topics, and whether records were seen to arrive."""
+class Opened(Incident, array_like=True):
+    """An open incident, its topics, and whether records were seen to arrive there."""
 
-    incident: str
-    opened_at: int
     topics: tuple[str, ...]
     arriving: bool
 
@@ -96,8 +94,21 @@ class Unowned:
         known = self._memory.open.pop(group, None)
         if known is None:
             return []
-        fields = {"opened_at": known.opened_at, "resolution": resolution, "details": {}}
-        return [self._finding(group, known, at, "resolved", f"{known.incident}/resolved", None, fields)]
+        kind = Kind.PARTITIONS_UNASSIGNED
+        return [
+            lag_resolved(
+                self._settings,
+                self._cluster,
+                kind,
+                group,
+                known,
+                at,
+                resolution,
+                topics=known.topics[:MAX_TOPICS],
+                topics_total=len(known.topics),
+                details={},
+            )
+        ]
 
     def _describe(self, sample: EndsSample, topics: AbstractSet[str]) -> None:
         """Keep what the brokers say of these topics; a topic without an answer stays as it was."""
@@ -125,62 +136,40 @@ class Unowned:
         arrived = sum(one.last - one.first for one in described)
         if known is not None and (known.arriving or not arrived):
             return []
-        anchor = f"unowned/{summary['generation']}/{summary['at']}/{','.join(missing)}"
-        phase = "updated" if known is not None else "opened"
-        if known is None:
-            known = self._memory.open[group] = Opened("", at, missing, arriving=False)
-        known.arriving, known.topics = arrived > 0, missing
-        fields = {
-            "opened_at": known.opened_at,
-            "members_total": summary["members"],
-            "generation": summary["generation"],
-            "group_type": summary["group_type"],
-            "protocol": summary["protocol"] or None,
-            "state": summary["state"],
-            "partitions_affected": sum(one.partitions for one in described),
-            "details": {
+        since = at if known is None else known.opened_at
+        found = lag_finding(
+            self._settings,
+            self._cluster,
+            Kind.PARTITIONS_UNASSIGNED,
+            group,
+            f"unowned/{summary['generation']}/{summary['at']}/{','.join(missing)}",
+            at,
+            Severity.CRITICAL if arrived else None,
+            phase="opened" if known is None else "updated",
+            incident=None if known is None else known.incident,
+            opened_at=since,
+            members_total=summary["members"],
+            generation=summary["generation"],
+            group_type=summary["group_type"],
+            protocol=summary["protocol"] or None,
+            state=summary["state"],
+            topics=missing[:MAX_TOPICS],
+            topics_total=len(missing),
+            partitions_affected=sum(one.partitions for one in described),
+            details={
                 "unowned_topics": ", ".join(missing[:_NAMED]),
                 "unowned": sum(one.partitions for one in described),
                 "arrived": arrived,
             },
-        }
-        severity = Severity.CRITICAL if arrived else None
-        return [self._finding(group, known, at, phase, anchor, severity, fields)]
+        )
+        self._memory.open[group] = Opened(found.incident or "", since, missing, arriving=arrived > 0)
+        return [found]
 
     def _is_missing(self, topic: str, assigned_at: int, at: int) -> bool:
         known = self._memory.topics.get(topic)
         if known is None or at < assigned_at + SETTLED_MS:
             return False
         return assigned_at > known.since or at >= max(known.since, assigned_at) + METADATA_MS
-
-    def _finding(
-        self,
-        group: str,
-        known: Opened,
-        at: int,
-        phase: str,
-        anchor: str,
-        severity: Severity | None,
-        fields: dict[str, Any],
-    ) -> Finding:
-        found = lag_finding(
-            self._settings,
-            self._cluster,
-            Kind.PARTITIONS_UNASSIGNED,
-            group,
-            anchor,
-            at,
-            severity,
-            phase=phase,
-            incident=known.incident or None,
-            topics=known.topics[:MAX_TOPICS],
-            topics_total=len(known.topics),
-            **fields,
-        )
-        if known.incident:
-            return found
-        known.incident = found.id
-        return replace(found, incident=found.id)
 
 
 def wanted(summaries: Summaries) -> frozenset[str]:

@@ -48,9 +48,7 @@ class Track(msgspec.Struct, gc=False):
     `offset`, `committed`: its position, and when that was committed. `moved`: when the offset last moved.
     `base`: its lag just after that. `grown`: since when more waits. `cadence`: its usual time between
     commits. `rising`: since when its lag has not gone down, from `low`; `risen`: when it last went up;
-    `lag`: the last one. `from_offset`: what it went back from, until that is told. `kept`: the earliest
-    offset of its topic when that was last seen to be no later than the position; `gap`: how far before the
-    position it was then.
+    `lag`: the last one. `from_offset`: what it went back from.
     """
 
     offset: int = -1
@@ -63,8 +61,6 @@ class Track(msgspec.Struct, gc=False):
     low: int = -1
     lag: int = -1
     from_offset: int = -1
-    kept: int = -1
-    gap: int = -1
     risen: int = -1
 
 

@@ -36,14 +36,15 @@ def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     )
     found += unsubscribed_topics.close(state, scene, resolution)
     found += silent_members.resolve_departed(state, state, scene, [])
-    rule, _, skewed = state.skew_id.partition("/")
+    rule, _, skewed = state.checks.skewed.partition("/")
+    empty = state.empty
     storm = state.storm.incident if storm_module.is_open(state.storm) else ""
     held: list[tuple[Kind, str, int | None, Details]] = [
-        (Kind.GROUP_EMPTY, state.empty_id, state.empty_at, {"empty_ms": max(0, scene.ts - state.empty_at)}),
+        (Kind.GROUP_EMPTY, empty.incident, empty.at, {"empty_ms": max(0, scene.ts - empty.at)}),
         (Kind.STORM, storm, state.storm.opened_at, {"total": state.storm.total}),
         (Kind.ASSIGNMENT_SKEWED, skewed, None, {"rule": rule}),
-        (Kind.GROUP_TOO_LARGE, state.large_id, None, {}),
-        (Kind.PARTITIONS_UNASSIGNED, state.unassigned_id, None, {}),
+        (Kind.GROUP_TOO_LARGE, state.checks.too_large, None, {}),
+        (Kind.PARTITIONS_UNASSIGNED, state.checks.unassigned, None, {}),
     ]
     return found + [_closed(state, scene, *one, resolution) for one in held if one[1]]
 
@@ -57,14 +58,13 @@ def _closed(
     details: Details,
     resolution: str,
 ) -> Finding:
-    return scene.find(
+    return scene.resolve(
         kind,
         state,
+        incident,
+        resolution,
         at=scene.ts,
-        phase="resolved",
         severity=assignment_skew.severity(str(details["rule"])) if kind is Kind.ASSIGNMENT_SKEWED else None,
-        incident=incident,
         opened_at=opened_at,
-        resolution=resolution,
         details=details,
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.context import Scene
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.coordinator.state.shard_state import ShardState
@@ -34,12 +34,12 @@ def note_orphan(shard: ShardState, group: str, at: int) -> None:
 
 def due(state: GroupState, settings: DetectionSettings) -> int:
     """Earliest clock (ms) at which `on_clock` may have something to say, or the group retires."""
-    if state.status == Status.UNKNOWN and not state.members and state.counted_at >= 0:
-        return state.counted_at
+    if state.status == Status.UNKNOWN and not state.members and state.epochs.counted_at >= 0:
+        return state.epochs.counted_at
     if state.status != Status.EMPTY:
         return NEVER
     retires = _retirement(state, settings)
-    if state.expiring_id or state.last_commit < 0:
+    if state.empty.expiring or state.last_commit < 0:
         return retires
     return min(retires, kept_until(state, settings) - settings.offsets_expiring_ms)
 
@@ -63,7 +63,7 @@ def kept_until(state: GroupState, settings: DetectionSettings) -> int:
 
 def on_commit(state: GroupState, scene: Scene, at: int, topics: Iterable[str]) -> list[Finding]:
     """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer."""
-    if state.last_commit < 0 or state.expiring_id:
+    if state.last_commit < 0 or state.empty.expiring:
         # From now on it has offsets that expire, or such as expire later.
         state.wake = 0
     state.last_commit = max(state.last_commit, at)
@@ -83,47 +83,40 @@ def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
 
 def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     """Resolve the incident about expiring offsets: the group is used again, or removed."""
-    if not state.expiring_id:
+    if not state.empty.expiring:
         return []
-    incident, state.expiring_id = state.expiring_id, ""
-    return [
-        scene.find(
-            Kind.OFFSETS_EXPIRING,
-            state,
-            at=scene.ts,
-            phase="resolved",
-            incident=incident,
-            resolution=resolution,
-            details={"retention_ms": scene.settings.offsets_retention_ms},
-        )
-    ]
+    incident, state.empty.expiring = state.empty.expiring, ""
+    details: Details = {"retention_ms": scene.settings.offsets_retention_ms}
+    return [scene.resolve(Kind.OFFSETS_EXPIRING, state, incident, resolution, at=scene.ts, details=details)]
 
 
 def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
     """Report once, live, a group of `always_on` that has no members as far as records show."""
-    if state.status != Status.EMPTY or state.stands_empty or not scene.settings.is_always_on(scene.group):
+    if (
+        state.status != Status.EMPTY
+        or state.empty.is_reported
+        or not scene.settings.is_always_on(scene.group)
+    ):
         return []
     anchor = deadline_anchor(state.generation, "", state.cst)
-    phase = "updated" if state.empty_id else "opened"
-    if not state.empty_id:
-        state.empty_id = scene.identify(Kind.GROUP_EMPTY, anchor, phase="opened")
-        state.empty_at = state.cst
-    state.stands_empty = True
-    return [
-        scene.find(
-            Kind.GROUP_EMPTY,
-            state,
-            at=scene.ts,
-            evidence="derived",
-            anchor=anchor,
-            phase=phase,
-            sequence=int(phase == "updated"),
-            severity=Severity.CRITICAL,
-            incident=state.empty_id,
-            opened_at=state.empty_at,
-            details={"empty_ms": max(0, scene.ts - state.empty_at)},
-        )
-    ]
+    known = state.empty
+    if not known.incident:
+        known.at = state.cst
+    found = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=scene.ts,
+        evidence="derived",
+        anchor=anchor,
+        phase="updated" if known.incident else "opened",
+        sequence=int(bool(known.incident)),
+        severity=Severity.CRITICAL,
+        incident=known.incident,
+        opened_at=known.at,
+        details={"empty_ms": max(0, scene.ts - known.at)},
+    )
+    known.incident, known.is_reported = found.incident or "", True
+    return [found]
 
 
 def severity(scene: Scene, beside: Iterable[Finding]) -> Severity:
@@ -144,26 +137,21 @@ def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
     """Say once that the offsets of a group without members are about to expire at `now` (ms)."""
     settings = scene.settings
     at = max(state.cst, kept_until(state, settings) - settings.offsets_expiring_ms)
-    if state.status != Status.EMPTY or state.expiring_id or state.last_commit < 0 or now < at:
+    if state.status != Status.EMPTY or state.empty.expiring or state.last_commit < 0 or now < at:
         return []
     anchor = deadline_anchor(state.generation, "", at)
-    state.expiring_id = scene.identify(Kind.OFFSETS_EXPIRING, anchor, phase="opened")
-    return [
-        scene.find(
-            Kind.OFFSETS_EXPIRING,
-            state,
-            at=at,
-            evidence="derived",
-            anchor=anchor,
-            phase="opened",
-            incident=state.expiring_id,
-            opened_at=at,
-            details={
-                "expires_at": kept_until(state, settings),
-                "retention_ms": settings.offsets_retention_ms,
-            },
-        )
-    ]
+    found = scene.find(
+        Kind.OFFSETS_EXPIRING,
+        state,
+        at=at,
+        evidence="derived",
+        anchor=anchor,
+        phase="opened",
+        opened_at=at,
+        details={"expires_at": kept_until(state, settings), "retention_ms": settings.offsets_retention_ms},
+    )
+    state.empty.expiring = found.incident or ""
+    return [found]
 
 
 def _retirement(state: GroupState, settings: DetectionSettings) -> int:

@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.findings.wording import counted, joined, name
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import remember
+from rebalance_monitor.coordinator.state.group_state import Changes
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
@@ -34,15 +35,15 @@ _FIRST_EPOCH, _MAX_NEW = 1, 4
 
 def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     """Report a convergence when the group has reached its newest epoch, or emptied."""
-    replaced = _replacements(state, scene) if not state.bumps else []
+    replaced = _replacements(state, scene) if not state.changes.bumps else []
     if state.status not in SETTLED:
         over = stuck_rebalances.moves_on(state, scene)
         return replaced + (stuck_rebalances.settle(state, scene, "completed") if over else [])
-    if not state.bumps:
+    if not state.changes.bumps:
         return replaced + stuck_rebalances.settle(state, scene, "completed")
-    if state.status == Status.EMPTY and before == Status.EMPTY and not state.departed:
+    if state.status == Status.EMPTY and before == Status.EMPTY and not state.changes.departed:
         # Its last member went with this bump, and compaction left nothing of it.
-        state.bumps, state.cst = 0, scene.ts
+        state.changes.bumps, state.cst = 0, scene.ts
         return replaced
     found = stuck_rebalances.settle(state, scene, "completed")
     found += _emptied(state, scene) if state.status == Status.EMPTY else _converged(state, scene)
@@ -56,21 +57,18 @@ def api_status(state: GroupState, at: int) -> Status:
         return Status.EMPTY if baselines.knows_members(state, at) else Status.UNKNOWN
     if state.generation < 0:
         return Status.UNKNOWN
-    if state.generation > state.target_epoch:
+    if state.generation > state.epochs.target:
         return Status.ASSIGNING
     there = all(
-        m.epoch == AWAY or (m.epoch == state.target_epoch and not m.epoch_state) for m in state.members
+        m.epoch == AWAY or (m.epoch == state.epochs.target and not m.epoch_state) for m in state.members
     )
     return Status.STABLE if there else Status.RECONCILING
 
 
 def rest(state: GroupState, at: int) -> None:
     """Begin to collect anew what comes and goes: the group has been at its newest epoch since `at` (ms)."""
-    state.stable_epoch, state.bumps, state.migrated = state.generation, 0, -1
-    state.cst = at
-    state.departed, state.silences, state.verdicts, state.newcomers = [], [], [], []
-    state.uncounted = 0
-    state.rehashed, state.resubscribed = False, []
+    state.epochs.stable, state.cst, state.rebalances.migrated = state.generation, at, -1
+    state.changes = Changes()
     _intern(state)
 
 
@@ -87,7 +85,8 @@ def _intern(state: GroupState) -> None:
 
 def _departures(state: GroupState) -> list[Departure]:
     found = []
-    for member, numbers, verdict in zip(state.departed, state.silences, state.verdicts, strict=True):
+    kept = state.changes
+    for member, numbers, verdict in zip(kept.departed, kept.silences, kept.verdicts, strict=True):
         causes = tuple(
             CauseEntry(Cause(str(cause)), float(share), str(why), *names_of(member))
             for cause, share, why in verdict
@@ -103,16 +102,16 @@ def _change(state: GroupState) -> Change:
 
     A static member under a new id is replaced where both are one write. Else its session had expired before.
     """
-    new = [member for member in state.members if member.member_id in state.newcomers]
-    went = zip(state.departed, state.silences, strict=True)
+    new = [member for member in state.members if member.member_id in state.changes.newcomers]
+    went = zip(state.changes.departed, state.changes.silences, strict=True)
     gone = {(m.instance_id, at): m for m, (*_, at) in went if m.instance_id is not None}
     replaced = [(gone[place], m) for m in new if (place := (m.instance_id, m.joined_at)) in gone]
     moved = {member.member_id for pair in replaced for member in pair}
     return Change(
         joined=tuple(m for m in new if m.member_id not in moved),
-        left=tuple(m for m in state.departed if m.member_id not in moved),
+        left=tuple(m for m in state.changes.departed if m.member_id not in moved),
         replaced=tuple(replaced),
-        kept=tuple((m, m) for m in state.members if m.member_id not in state.newcomers),
+        kept=tuple((m, m) for m in state.members if m.member_id not in state.changes.newcomers),
     )
 
 
@@ -122,23 +121,24 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
     causes = _causes(state, scene, change, gone)
     causes += tuple(unassigned_partitions.shared(state.members, subscriptions.of_members(state)))
-    took, went = max(0, scene.ts - state.bumped_at), len(change.left) + state.uncounted
-    known, renewed = state.stable_epoch >= 0, rolling_restarts.renewed(state, change, causes, state.bumped_at)
+    known, began = state.epochs.stable >= 0, state.epochs.bumped_at
+    took, went = max(0, scene.ts - began), len(change.left) + state.changes.uncounted
+    renewed = rolling_restarts.renewed(state, change, causes, began)
     found = [
         scene.find(
             Kind.REBALANCE,
             state,
             at=scene.ts,
-            previous_generation=state.stable_epoch if known else None,
-            started_at_min=state.bumped_at,
-            started_at_max=state.bumped_at,
+            previous_generation=state.epochs.stable if known else None,
+            started_at_min=began,
+            started_at_max=began,
             join_ms_min=took,
             join_ms_max=took,
             members_affected=len(change.joined) + went + len(change.replaced),
             partitions_affected=sum(len(member.offsets) for member in change.left),
             causes=causes,
             members=report.member_entries(change, gone),
-            details={"joined": len(change.joined), "left": went, "bumps": state.bumps}
+            details={"joined": len(change.joined), "left": went, "bumps": state.changes.bumps}
             | report.unlisted(change, gone),
         )
     ]
@@ -147,7 +147,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     remember(state, causes)
     if known and not _is_own_step(state, change):
         found += storm.note_generation(state, scene, change, scene.ts, causes)
-    found[0] = storm.marked(found[0], state.storm, state.bumped_at, renewed=renewed)
+    found[0] = storm.marked(found[0], state.storm, began, renewed=renewed)
     found += assignment_skew.judge_converged(state, scene) if state.group_type == "consumer" else []
     return found + (
         unassigned_partitions.judge_converged(state, scene) if state.group_type != "share" else []
@@ -156,41 +156,42 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
 
 def _is_own_step(state: GroupState, change: Change) -> bool:
     """Whether a streams group went on by itself: each warm-up task that caught up bumps the epoch (4.4)."""
-    same = not (change.joined or change.left or change.replaced or state.resubscribed or state.rehashed)
+    moved = change.joined or change.left or change.replaced
+    same = not (moved or state.changes.resubscribed or state.changes.rehashed)
     return same and state.group_type == "streams"
 
 
 def _is_new(state: GroupState, scene: Scene) -> bool:
     """Whether its first epoch was read, or those before it failed; brokers begin at one or at two."""
-    first = state.generation - state.bumps + 1
+    first = state.generation - state.changes.bumps + 1
     return first <= _FIRST_EPOCH or (scene.complete and state.live and first <= _MAX_NEW)
 
 
 def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departure]) -> tuple[CauseEntry, ...]:
     sizes = _before(state, change), len(state.members)
-    if state.migrated > 0 or (not change.kept and not change.left and change.joined):
-        new = state.stable_epoch >= 0 or _is_new(state, scene)
+    if state.rebalances.migrated > 0 or (not change.kept and not change.left and change.joined):
+        new = state.epochs.stable >= 0 or _is_new(state, scene)
         found = list(first_start.begun(state, len(state.members), new=new))
-        if state.migrated <= 0:
-            asked = state.names or None
-            found += visits.causes(state, state.cst, state.bumped_at, asked)
-            if new and state.stable_epoch < 0 and len(found) == 1:
-                found += visits.before_members(state, state.bumped_at, asked)
+        if state.rebalances.migrated <= 0:
+            asked = state.subscriptions.names or None
+            found += visits.causes(state, state.cst, state.epochs.bumped_at, asked)
+            if new and state.epochs.stable < 0 and len(found) == 1:
+                found += visits.before_members(state, state.epochs.bumped_at, asked)
             visits.forget(state, asked)
         return tuple(found + [joined(member, sizes, alone=True) for member in change.joined if change.kept])
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, sizes, alone=not gone) for member in change.joined]
     found += [replaced(before, now) for before, now in change.replaced]
     for member in state.members:
-        if member.member_id in state.resubscribed:
-            why = subscriptions.changed(state.subscriptions.get(member.subscribed, ()))
+        if member.member_id in state.changes.resubscribed:
+            why = subscriptions.changed(state.subscriptions.topics.get(member.subscribed, ()))
             found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *names_of(member)))
     return ranked(found or _same_members(state))
 
 
 def _before(state: GroupState, change: Change) -> int:
     """Return how many members the group had when it was last stable, -1 where unknown."""
-    if state.stable_epoch < 0 or state.uncounted:
+    if state.epochs.stable < 0 or state.changes.uncounted:
         return -1
     stayed = len(change.kept) + len(change.replaced)
     return stayed + sum(member.joined_at <= state.cst for member in change.left)
@@ -198,22 +199,22 @@ def _before(state: GroupState, change: Change) -> int:
 
 def _same_members(state: GroupState) -> list[CauseEntry]:
     """No member joined, departed or resubscribed: topics changed, or a pattern matches others."""
-    if state.resubscribed:
+    if state.changes.resubscribed:
         why = f"a pattern that members subscribe to was resolved: the group's topics changed{_topics(state)}"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]
-    if state.rehashed:
+    if state.changes.rehashed:
         # A topic that was just created becomes known by and by.
-        share = 0.55 if state.bumped_at - state.started_at <= rolling_restarts.START_MS else 0.85
+        share = 0.55 if state.epochs.bumped_at - state.started_at <= rolling_restarts.START_MS else 0.85
         why = f"the group's metadata of its topics changed: their names, partitions or racks{_topics(state)}"
         return [CauseEntry(Cause.PARTITIONS_CHANGED, share, why)]
     if state.group_type == "share":
         why = f"partitions were initialised for the group, and can be assigned now{_topics(state)}"
         return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
-    bumps = counted(state.bumps, "epoch bump")
+    bumps = counted(state.changes.bumps, "epoch bump")
     if state.group_type == "streams":
         why = f"{bumps} with the same members: a setting, the topology or a warm-up task"
         return [CauseEntry(Cause.UNKNOWN, 1.0, why)]
-    if state.metadata_hash:
+    if state.epochs.metadata_hash:
         why = f"{bumps} with the same members and topics: a pattern or an assignor changed"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.4, why)]
     why = f"{bumps} without a change of members: subscriptions or topic metadata changed"
@@ -225,34 +226,32 @@ def _same_members(state: GroupState) -> list[CauseEntry]:
 
 def _topics(state: GroupState) -> str:
     """Say how many topics the group subscribes to now, where that is known."""
-    return f"; {len(state.names)} topics now" if state.names else ""
+    return f"; {len(state.subscriptions.names)} topics now" if state.subscriptions.names else ""
 
 
 def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     gone = _departures(state)
-    change = Change((), tuple(state.departed), (), ())
+    change = Change((), tuple(state.changes.departed), (), ())
     causes = ranked([cause for departure in gone for cause in departure.causes])
     remember(state, causes)
-    identity = scene.identify(Kind.GROUP_EMPTY, phase="opened")
-    beside = report.departed(state, scene, gone, identity, state)
+    beside = report.departed(state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY), state)
     # Members may come to an empty group and go before they have acknowledged anything.
-    again = report.refilled(state, scene, state.bumped_at) if state.empty_id else []
+    again = report.refilled(state, scene, state.epochs.bumped_at) if state.empty.incident else []
     empty = scene.find(
         Kind.GROUP_EMPTY,
         state,
         at=scene.ts,
         phase="opened",
         severity=empty_groups.severity(scene, beside),
-        previous_generation=state.stable_epoch if state.stable_epoch >= 0 else None,
-        members_affected=len(gone) + state.uncounted,
+        previous_generation=state.epochs.stable if state.epochs.stable >= 0 else None,
+        members_affected=len(gone) + state.changes.uncounted,
         causes=causes,
         members=report.member_entries(change, gone),
-        incident=identity,
         opened_at=scene.ts,
         details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone)},
     )
-    state.empty_id, state.empty_at, state.idle_families = empty.id, scene.ts, []
-    state.stands_empty = not scene.history
+    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, scene.ts, []
+    state.empty.is_reported = not scene.history
     found = [
         *again,
         empty,
@@ -265,9 +264,9 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
 
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
     """Close what an empty group had open."""
-    if state.empty_id or state.stable_epoch < 0:
+    if state.empty.incident or state.epochs.stable < 0:
         state.started_at = scene.ts
-    found = report.refilled(state, scene, scene.ts) if state.empty_id else []
+    found = report.refilled(state, scene, scene.ts) if state.empty.incident else []
     return found + empty_groups.resolve_expiring(state, scene, "withdrawn")
 
 
@@ -275,7 +274,7 @@ def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
     """Report static members that came back under a new id without any epoch bump."""
     pairs = _change(state).replaced
     for before, now in pairs:
-        state.departed, state.silences, state.verdicts = [], [], []
-        state.newcomers = [name for name in state.newcomers if name != now.member_id]
+        state.changes.departed, state.changes.silences, state.changes.verdicts = [], [], []
+        state.changes.newcomers = [name for name in state.changes.newcomers if name != now.member_id]
         now.idle, now.cadence = before.idle, before.cadence
     return [static_takeovers.find_takeover(state, scene, before, now) for before, now in pairs]

@@ -72,18 +72,18 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
         state.protocol_type = kind
         state.status = Status.EMPTY
     if state.offset < scene.whole_since:
-        state.unread_at = state.ts
+        state.epochs.unread_at = state.ts
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
-    state.asked, state.asked_at = [], -1
-    if found.value is None and (found.type in _TARGET_RECORDS or state.target_epoch == _GOING):
+    state.subscriptions.committed, state.subscriptions.committed_at = [], -1
+    if found.value is None and (found.type in _TARGET_RECORDS or state.epochs.target == _GOING):
         # Only the end of a group writes it, before its members' tombstones: none of them left.
-        state.target_epoch = _GOING
+        state.epochs.target = _GOING
         return told
     told += _taken(state, found, scene)
     before, state.status = state.status, convergence.api_status(state, scene.ts)
-    if not state.bumps and before in SETTLED:
+    if not state.changes.bumps and before in SETTLED:
         # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
-        state.bumped_at = scene.ts
+        state.epochs.bumped_at = scene.ts
     if found.value is None or found.type not in _CLOSING_RECORDS:
         return told
     return told + convergence.on_status(state, before, scene)
@@ -100,9 +100,9 @@ def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     elif found.type == _PATTERN_RECORD:
         subscriptions.resolve(state, found.key, found.value, scene.ts)
     elif found.type in _TOPIC_RECORDS:
-        state.rehashed |= found.value is not None
+        state.changes.rehashed |= found.value is not None
     elif found.type == _TOPOLOGY_RECORD:
-        state.aliases = _sources(found.value)
+        state.subscriptions.aliases = _sources(found.value)
     elif found.type in _TARGET_RECORDS:
         stuck_rebalances.retarget(state, _number(found.value, "assignment_epoch"), scene.ts)
     return []
@@ -127,15 +127,15 @@ def _bumped(state: GroupState, value: object, scene: Scene) -> None:
     subscriptions.bumped(state, scene.ts)
     state.generation = _number(value, "epoch")
     # Compaction may have left the old target's tombstone, and not the old group's.
-    state.target_epoch = max(state.target_epoch, -1)
+    state.epochs.target = max(state.epochs.target, -1)
     usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
     baselines.count_members(state, scene, usual)
     digest = _number(value, "metadata_hash")
-    state.rehashed |= state.metadata_hash not in {0, digest} and digest != 0
-    state.metadata_hash = digest
-    if not state.bumps:
-        state.bumped_at = scene.ts
-    state.bumps += 1
+    state.changes.rehashed |= state.epochs.metadata_hash not in {0, digest} and digest != 0
+    state.epochs.metadata_hash = digest
+    if not state.changes.bumps:
+        state.epochs.bumped_at = scene.ts
+    state.changes.bumps += 1
     state.dirty = True
 
 
@@ -154,11 +154,15 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
         told = silent_members.on_sign(state, scene, before, gone=True)
         return told + storm.note_departure(state, scene, before, causes)
     now = _described(state, member_id, value, scene, before)
-    if before is None and (state.migrated <= 0 or now.version == _OF_GROUP):
+    if before is None and (state.rebalances.migrated <= 0 or now.version == _OF_GROUP):
         # Who speaks the classic protocol came with the group that was migrated.
-        state.newcomers.append(member_id)
-    elif before and before.subscribed not in {"", now.subscribed} and member_id not in state.resubscribed:
-        state.resubscribed.append(member_id)
+        state.changes.newcomers.append(member_id)
+    elif (
+        before
+        and before.subscribed not in {"", now.subscribed}
+        and member_id not in state.changes.resubscribed
+    ):
+        state.changes.resubscribed.append(member_id)
     state.members = [*rest, now]
     subscriptions.note(state, value)
     return []
@@ -257,7 +261,9 @@ def _given(state: GroupState, value: object) -> list[tuple[str, Iterable[int]]]:
         return [(item.topic_id.hex(), item.partitions) for item in found]
     tasks: Any = getattr(value, "active_tasks", ()) if state.group_type == STREAMS else ()
     return [
-        (topic, task.partitions) for task in tasks for topic in state.aliases.get(task.subtopology_id, ())
+        (topic, task.partitions)
+        for task in tasks
+        for topic in state.subscriptions.aliases.get(task.subtopology_id, ())
     ]
 
 

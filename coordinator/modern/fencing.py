@@ -57,16 +57,16 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
         usual = _judge(state, member, scene)
         gone = rejoins.missed(state, member, scene, usual.seen) or _overdue(member, scene, usual)
     seen = gone.seen
-    for names in (state.newcomers, state.resubscribed):
+    for names in (state.changes.newcomers, state.changes.resubscribed):
         if member.member_id in names:
             names.remove(member.member_id)
     _forget_predecessor(state, member)
-    state.departed.append(member)
-    state.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence, scene.ts])
-    state.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
+    state.changes.departed.append(member)
+    state.changes.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence, scene.ts])
+    state.changes.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
     # A group that never converges must not grow: the newest departures are the ones that matter.
-    state.uncounted += max(0, len(state.departed) - _MAX_DEPARTED)
-    for kept in (state.departed, state.silences, state.verdicts):
+    state.changes.uncounted += max(0, len(state.changes.departed) - _MAX_DEPARTED)
+    for kept in (state.changes.departed, state.changes.silences, state.changes.verdicts):
         del kept[:-_MAX_DEPARTED]
     return gone.causes
 
@@ -83,9 +83,11 @@ def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure |
 
 def _forget_predecessor(state: GroupState, member: Member) -> None:
     """Forget the departure of a process that a static member replaced in the same write: no member left."""
-    for place, (before, (*_, at)) in enumerate(zip(state.departed, state.silences, strict=True)):
+    for place, (before, (*_, at)) in enumerate(
+        zip(state.changes.departed, state.changes.silences, strict=True)
+    ):
         if (before.instance_id, at) == (member.instance_id or "", member.joined_at):
-            for kept in (state.departed, state.silences, state.verdicts):
+            for kept in (state.changes.departed, state.changes.silences, state.changes.verdicts):
                 del kept[place]
             return
 
@@ -173,7 +175,7 @@ def _deaf(state: GroupState, member: Member, rest: Sequence[Member], now: int) -
     told = [
         other.acked_at
         for other in rest
-        if other.acked_at > member.acked_at and other.epoch >= state.target_epoch > member.epoch >= 0
+        if other.acked_at > member.acked_at and other.epoch >= state.epochs.target > member.epoch >= 0
     ]
     late = now - min(told, default=now)
     beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS

@@ -31,8 +31,8 @@ def drop(state: GroupState, scene: Scene) -> list[Finding]:
     left = [member for member in state.members if member.member_id in gone]
     found = [one for member in left for one in silent_members.on_sign(state, scene, member, gone=True)]
     state.members = [member for member in state.members if member.member_id not in gone]
-    state.newcomers = [name for name in state.newcomers if name not in gone]
-    state.resubscribed = [name for name in state.resubscribed if name not in gone]
+    state.changes.newcomers = [name for name in state.changes.newcomers if name not in gone]
+    state.changes.resubscribed = [name for name in state.changes.resubscribed if name not in gone]
     subscriptions.settle(state)
     state.status, state.dirty = convergence.api_status(state, scene.ts), True
     if state.status in SETTLED:
@@ -43,7 +43,7 @@ def drop(state: GroupState, scene: Scene) -> list[Finding]:
 
 def _has_expired(state: GroupState, member: Member, now: int) -> bool:
     seen = max(member.acked_at, member.joined_at)
-    if seen > state.unread_at or member.epoch >= state.generation:
+    if seen > state.epochs.unread_at or member.epoch >= state.generation:
         return False
     kept = member.session_timeout + max(member.rebalance_timeout, 0)
-    return max(seen, state.bumped_at, member.behind_at) + kept <= now
+    return max(seen, state.epochs.bumped_at, member.behind_at) + kept <= now

@@ -31,9 +31,9 @@ def missed(state: GroupState, member: Member, scene: Scene, seen: Measured) -> D
     No client sends fewer heartbeats than three in a session, so it is told up to a third of that later.
     """
     behind = member.version == OF_MEMBER and 0 <= member.epoch < state.generation and not owes(member)
-    took = scene.ts - state.bumped_at
+    took = scene.ts - state.epochs.bumped_at
     beat = member.session_timeout // _BEATS + _SLACK_MS
-    if not behind or not state.bumps or member.acked_at > state.bumped_at:
+    if not behind or not state.changes.bumps or member.acked_at > state.epochs.bumped_at:
         return None
     if not 0 <= took - member.rebalance_timeout <= beat:
         return None

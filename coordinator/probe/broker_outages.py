@@ -20,15 +20,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, Finding, finding_id
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry
+from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
 from rebalance_monitor.coordinator.findings.massed import BESIDE, before
 from rebalance_monitor.coordinator.findings.wording import counted, seconds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.coordinator.findings.finding import Details, MemberEntry
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding, MemberEntry
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -194,8 +195,6 @@ class Outages:
         late, groups = self._late(outage, at), sorted(outage.groups)
         outage.told, outage.named = len(groups), len(late)
         anchor = f"broker/{broker}/{outage.since}"
-        incident = finding_id(self._cluster, Kind.BROKER_AWAY, "cluster", anchor, phase="opened")
-        outage.incident = incident
         silent = (at if outage.back < 0 else outage.back) - outage.since
         why = f"broker {broker} did not respond for {seconds(silent)}; "
         why += f"then members of {counted(len(groups), 'group')} expired"
@@ -204,25 +203,24 @@ class Outages:
             why += f"; {len(late)} of them not recovered"
             details["missing"] = late[0]
         loud = len(late) * _TENTH > len(groups)
-        return Finding(
-            id=finding_id(
-                self._cluster, Kind.BROKER_AWAY, "cluster", anchor, phase=phase, sequence=outage.updates
-            ),
-            kind=Kind.BROKER_AWAY,
-            scope=Scope.CLUSTER,
-            severity=Severity.CRITICAL if loud else KINDS[Kind.BROKER_AWAY].severity,
-            evidence="read",
+        found = make(
+            Kind.BROKER_AWAY,
             cluster=self._cluster,
+            anchor=anchor,
+            severity=Severity.CRITICAL if loud else None,
+            phase=phase,
+            sequence=outage.updates,
+            evidence="read",
             groups=tuple([*late, *(name for name in groups if name not in late)][:MAX_GROUPS]),
             groups_total=len(groups),
             at=at,
             causes=(CauseEntry(Cause.BROKER_AWAY, _SURE, why),),
-            incident=incident,
-            phase=phase,
             opened_at=outage.since,
             resolution=("expired" if outage.waiting else "completed") if phase == "resolved" else None,
             details=details,
         )
+        outage.incident = found.incident or ""
+        return found
 
 
 def _explains(outage: Away, finding: Finding) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings.finding import Coordinator, Finding, finding_id
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.finding import Coordinator
+from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 
@@ -69,13 +71,11 @@ class Moves:
     def _finding(self, partition: int, broker: int, epoch: int, before: list[int], at: int) -> Finding:
         kind = Kind.COORDINATOR_MOVED
         anchor = f"epoch/{partition}/{broker}/{epoch}"
-        return Finding(
-            id=finding_id(self._cluster, kind, "shard", anchor),
-            kind=kind,
-            scope=Scope.SHARD,
-            severity=KINDS[kind].severity,
-            evidence="read",
+        return make(
+            kind,
             cluster=self._cluster,
+            anchor=anchor,
+            evidence="read",
             shard=partition,
             coordinator=Coordinator(broker, epoch),
             at=at,

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, finding_id, probe_anchor
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, probe_anchor
+from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.probe import group_summaries
 from rebalance_monitor.coordinator.probe.answers import after
@@ -17,7 +18,7 @@ from rebalance_monitor.coordinator.probe.newcomers import worst
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.probe.observed_group import Watched
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -149,29 +150,21 @@ class Probed:
         since = group.stuck_since if kind is Kind.REBALANCE_STUCK else group.opened
         anchor = f"{probe_anchor(group.generation)}/{since}"
         resolved = phase == "resolved"
-        default = KINDS[kind].severity
-        return Finding(
-            id=finding_id(
-                self.cluster,
-                kind,
-                name,
-                anchor,
-                phase=phase,
-                sequence=_sequence(kind, group) if phase == "updated" else 0,
-            ),
-            kind=kind,
-            scope=Scope.GROUP,
-            severity=self.settings.severity_of(kind, name, default),
-            evidence="read",
+        return make(
+            kind,
             cluster=self.cluster,
+            anchor=anchor,
             group=name,
+            overrides=self.settings.severity_of,
+            phase=phase,
+            sequence=_sequence(kind, group) if phase == "updated" else 0,
+            incident=incident,
+            evidence="read",
             group_type=group.group_type or None,
             protocol_type=group.protocol_type or None,
             state=state,
             generation=group.generation,
             at=at,
-            incident=incident or finding_id(self.cluster, kind, name, anchor, phase="opened"),
-            phase=phase,
             opened_at=group.opened,
             resolution=("quiet" if kind is Kind.STORM else "completed") if resolved else None,
             details={},

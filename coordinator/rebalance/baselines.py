@@ -22,7 +22,7 @@ _FIRST_EPOCH = 1
 
 def knows_epochs(state: GroupState) -> bool:
     """Whether members can be compared with the group's target: the epochs of both were read."""
-    return state.group_type == CLASSIC or (state.generation >= 0 and state.target_epoch >= 0)
+    return state.group_type == CLASSIC or (state.generation >= 0 and state.epochs.target >= 0)
 
 
 def is_described(state: GroupState, member: Member) -> bool:
@@ -32,12 +32,12 @@ def is_described(state: GroupState, member: Member) -> bool:
 
 def is_at_target(state: GroupState, member: Member) -> bool:
     """Whether the member has acknowledged the newest target; a classic group's record is its target."""
-    return state.group_type == CLASSIC or (knows_epochs(state) and member.epoch == state.target_epoch)
+    return state.group_type == CLASSIC or (knows_epochs(state) and member.epoch == state.epochs.target)
 
 
 def knows_members(state: GroupState, at: int) -> bool:
     """Whether at `at` (ms) all members are known: a member without a record by then does not exist."""
-    return state.group_type == CLASSIC or 0 <= state.counted_at <= at
+    return state.group_type == CLASSIC or 0 <= state.epochs.counted_at <= at
 
 
 def count_members(state: GroupState, scene: Scene, session: int) -> None:
@@ -45,8 +45,8 @@ def count_members(state: GroupState, scene: Scene, session: int) -> None:
 
     They are known already where the group's first epoch was read, or came from the classic protocol.
     """
-    if state.counted_at >= 0:
+    if state.epochs.counted_at >= 0:
         return
-    begun = scene.complete or state.generation <= _FIRST_EPOCH or state.migrated >= 0
+    begun = scene.complete or state.generation <= _FIRST_EPOCH or state.rebalances.migrated >= 0
     longest = max([session, *(member.session_timeout for member in state.members)])
-    state.counted_at = 0 if begun else scene.ts + longest
+    state.epochs.counted_at = 0 if begun else scene.ts + longest

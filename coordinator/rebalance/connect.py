@@ -119,5 +119,6 @@ def _strangers(now: Evidence, before: int) -> list[CauseEntry]:
 def _reconfigured(state: GroupState) -> bool:
     """Whether the config offset had moved in the generation that `state` describes."""
     return any(
-        cause == Cause.CONNECT_RECONFIGURED and float(share) >= _MOVED for cause, share in state.causes
+        cause == Cause.CONNECT_RECONFIGURED and float(share) >= _MOVED
+        for cause, share in state.rebalances.causes
     )

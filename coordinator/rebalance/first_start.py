@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 def begun(state: GroupState, members: int, *, new: bool) -> tuple[CauseEntry, ...]:
     """Causes of the first `members` that were read of a group; `new`: the group did not exist."""
-    if state.migrated > 0:
-        why = f"members carried over from the other protocol: {state.migrated}"
+    if state.rebalances.migrated > 0:
+        why = f"members carried over from the other protocol: {state.rebalances.migrated}"
         return (CauseEntry(Cause.GROUP_MIGRATED, 1.0, why),)
-    if not new and state.migrated < 0:
+    if not new and state.rebalances.migrated < 0:
         why = f"the first record of this group that the monitor has read; members: {members}"
         return (CauseEntry(Cause.UNKNOWN, 1.0, why),)
     return (CauseEntry(Cause.FIRST_START, 1.0, f"the group had no members before; {members} now"),)
@@ -39,7 +39,7 @@ def started(
     cst = now.cst
     if state.offset < 0:
         is_new = new or now.generation <= 1
-        ready = visits.before_members(state, cst, asked) if is_new and state.migrated < 0 else ()
+        ready = visits.before_members(state, cst, asked) if is_new and state.rebalances.migrated < 0 else ()
         return *begun(state, len(now.members), new=is_new), *ready
     why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
     why = f"{why}; {len(now.members)} now"

@@ -36,7 +36,7 @@ def probing(state: GroupState, cst: int) -> float:
 
 def is_migrated(state: GroupState, cst: int) -> bool:
     """Whether it is the first generation after a migration; `cst` (ms) is the end of its join phase."""
-    began = [cause for cause, share in state.causes if float(share) >= 1]
+    began = [cause for cause, share in state.rebalances.causes if float(share) >= 1]
     return began == [Cause.GROUP_MIGRATED] and cst - state.ts <= _longest(state) + _SLACK_MS
 
 
@@ -49,7 +49,7 @@ def is_follow_up(state: GroupState, after: Membership, cst: int) -> bool:
         return False
     apart = cst - state.ts
     if state.protocol == "stream":
-        return apart <= _FOLLOW_UP_MS and all(cause not in _SAME for cause, _ in state.causes[:1])
+        return apart <= _FOLLOW_UP_MS and all(cause not in _SAME for cause, _ in state.rebalances.causes[:1])
     before = sum(len(member.offsets) for member in state.members)
     # Later only where it is known that some were withheld.
     if apart > _FOLLOW_UP_MS and (apart > _longest(state) or before >= sum(state.totals)):

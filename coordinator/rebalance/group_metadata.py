@@ -208,7 +208,6 @@ def _carry(state: GroupState, before: Member | None, member: Member, topics: lis
 _TRACE = (
     "joined_at",
     "host_stale",
-    "first_commit",
     "last_commit",
     "commits",
     "idle",
@@ -216,7 +215,6 @@ _TRACE = (
     "moved",
     "fresh",
     "silent_count",
-    "stalled_at",
     "gap",
     "gaps",
 )

@@ -103,8 +103,8 @@ def _back(change: Change) -> set[tuple[str, str]]:
 
 def remember(state: GroupState, causes: tuple[CauseEntry, ...]) -> None:
     """Keep the likeliest causes of the rebalance that `state` describes, for summaries."""
-    state.rebalance_at = state.ts
-    state.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]
+    state.rebalances.at = state.ts
+    state.rebalances.causes = [[cause.cause.value, cause.confidence] for cause in causes[:3]]
 
 
 def _changed(
@@ -122,7 +122,7 @@ def _changed(
 
 def _may_be_first_phase(state: GroupState, after: Membership, cst: int) -> bool:
     """Whether the first record that was read of the group may have been the first phase of a follow-up."""
-    started = [cause for cause, _ in state.causes[:1]] == [Cause.FIRST_START.value]
+    started = [cause for cause, _ in state.rebalances.causes[:1]] == [Cause.FIRST_START.value]
     return state.ts == state.started_at and not started and follow_ups.is_follow_up(state, after, cst)
 
 
@@ -171,7 +171,7 @@ def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) 
     leader, who_asked = _leader(state, after)
     rejoined = CauseEntry(Cause.LEADER_REJOINED, 0.45, why + who_asked, *leader)
     # Who rejoins on and on does so by itself: no coordinator moves that often.
-    again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.causes)
+    again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.rebalances.causes)
     if aborted:
         lost = "1 generation has" if aborted == 1 else f"{aborted} generations have"
         untold = f"{lost} no record on the topic: members that joined or left then are not known"

@@ -47,18 +47,17 @@ def ended_by(causes: tuple[CauseEntry, ...]) -> str:
 
 def refilled(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     """Close the open group_empty: the group has had members again since `at` (ms)."""
-    found = scene.find(
+    found = scene.resolve(
         Kind.GROUP_EMPTY,
         state,
+        state.empty.incident,
+        "completed",
         at=state.ts,
-        phase="resolved",
-        incident=state.empty_id,
-        opened_at=state.empty_at,
-        resolution="completed",
+        opened_at=state.empty.at,
         severity=Severity.INFO,
-        details={"empty_ms": max(0, at - state.empty_at)},
+        details={"empty_ms": max(0, at - state.empty.at)},
     )
-    state.empty_id, state.empty_at, state.stands_empty = "", -1, False
+    state.empty.incident, state.empty.at, state.empty.is_reported = "", -1, False
     return [found]
 
 
@@ -162,7 +161,7 @@ def failed(
 
 def _why_failed(before: GroupState, state: GroupState, count: int) -> tuple[CauseEntry, ...]:
     """Only one reason leaves a trace of its own: an assignment that is too large to be stored."""
-    if before.large_id:
+    if before.checks.too_large:
         why = "the group's record nears the topic's max.message.bytes: beyond, no assignment can be stored"
         return (CauseEntry(Cause.ASSIGNMENT_NOT_STORED, 0.7, why),)
     first = max(before.generation, 0) + 1

@@ -29,7 +29,7 @@ def digest(value: object) -> str:
 
 def note(state: GroupState, value: object) -> None:
     """Take what the record of a member of the group subscribes to."""
-    state.subscriptions[digest(value)] = sorted(_topics(value))[:_MAX_NAMES]
+    state.subscriptions.topics[digest(value)] = sorted(_topics(value))[:_MAX_NAMES]
     settle(state)
 
 
@@ -37,12 +37,12 @@ def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: 
     """Take the topics that a pattern matches by the record at `at` (ms); None: no member subscribes to it."""
     name = _PATTERN + _short(key.regular_expression)
     if value is None:
-        state.subscriptions.pop(name, None)
+        state.subscriptions.topics.pop(name, None)
     else:
-        state.resubscribed = [*_members(state), f"{_PATTERN}{at}"]
-        patterns = sum(one.startswith(_PATTERN) for one in state.subscriptions)
-        if name in state.subscriptions or patterns < _MAX_PATTERNS:
-            state.subscriptions[name] = sorted(value.topics)[:_MAX_NAMES]
+        state.changes.resubscribed = [*_members(state), f"{_PATTERN}{at}"]
+        patterns = sum(one.startswith(_PATTERN) for one in state.subscriptions.topics)
+        if name in state.subscriptions.topics or patterns < _MAX_PATTERNS:
+            state.subscriptions.topics[name] = sorted(value.topics)[:_MAX_NAMES]
     settle(state)
 
 
@@ -51,9 +51,11 @@ def of_members(state: GroupState) -> dict[str, list[str]]:
 
     A pattern's topics are in a record of its own, a long list is cut, and a record may not have been read.
     """
-    if state.group_type != "consumer" or any(name.startswith(_PATTERN) for name in state.subscriptions):
+    if state.group_type != "consumer" or any(
+        name.startswith(_PATTERN) for name in state.subscriptions.topics
+    ):
         return {}
-    asked = {one.member_id: state.subscriptions.get(one.subscribed, []) for one in state.members}
+    asked = {one.member_id: state.subscriptions.topics.get(one.subscribed, []) for one in state.members}
     return asked if all(0 < len(topics) < _MAX_NAMES for topics in asked.values()) else {}
 
 
@@ -66,25 +68,23 @@ def changed(topics: Sequence[str], before: int = -1) -> str:
 
 def bumped(state: GroupState, at: int) -> None:
     """Take a bump of the epoch at `at` (ms): a pattern resolved without any change has none in its write."""
-    if f"{_PATTERN}{at}" not in state.resubscribed:
-        state.resubscribed = _members(state)
+    if f"{_PATTERN}{at}" not in state.changes.resubscribed:
+        state.changes.resubscribed = _members(state)
 
 
 def settle(state: GroupState) -> None:
     """Name what is subscribed to by now. A group that has become empty keeps what it was last."""
     if not state.members:
         return
-    used = {member.subscribed for member in state.members}
-    state.subscriptions = {
-        name: topics
-        for name, topics in state.subscriptions.items()
-        if name in used or name.startswith(_PATTERN)
+    used, known = {member.subscribed for member in state.members}, state.subscriptions
+    known.topics = {
+        name: topics for name, topics in known.topics.items() if name in used or name.startswith(_PATTERN)
     }
-    names = {topic for topics in state.subscriptions.values() for topic in topics}
-    if not used <= state.subscriptions.keys():
-        # What describes one was not read: it may ask for any of those that the group had.
-        names.update(state.names)
-    state.names = sorted(names)[:_MAX_NAMES]
+    names = {topic for topics in known.topics.values() for topic in topics}
+    if not used <= known.topics.keys():
+        # The record that describes a member was not read: it may subscribe to any topic that the group had.
+        names.update(known.names)
+    known.names = sorted(names)[:_MAX_NAMES]
 
 
 def _topics(value: object) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _topics(value: object) -> tuple[str, ...]:
 
 
 def _members(state: GroupState) -> list[str]:
-    return [one for one in state.resubscribed if not one.startswith(_PATTERN)]
+    return [one for one in state.changes.resubscribed if not one.startswith(_PATTERN)]
 
 
 def _short(text: str) -> str:

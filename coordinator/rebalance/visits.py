@@ -30,14 +30,13 @@ _RESET, _ANOTHER, _READY = 0.7, 0.8, 0.6
 
 def note(state: GroupState, at: int, topics: Iterable[str]) -> None:
     """Take a commit at `at` (ms) for these topics to a group that has no members."""
-    state.reset_at = max(state.reset_at, at)
-    members_own = {*state.topics, *state.names}
+    members_own, visits = {*state.topics, *state.subscriptions.names}, state.empty.visits
     for topic in topics:
         if topic in members_own and at <= state.cst + _LAST_COMMITS_MS:
             continue
-        last, times, own = state.visits.get(topic, (-1, 0, 0))
-        if topic in state.visits or len(state.visits) < _MAX_TOPICS:
-            state.visits[topic] = [max(last, at), times + (at > last), max(own, int(topic in members_own))]
+        last, times, own = visits.get(topic, (-1, 0, 0))
+        if topic in visits or len(visits) < _MAX_TOPICS:
+            visits[topic] = [max(last, at), times + (at > last), max(own, int(topic in members_own))]
 
 
 def causes(
@@ -47,7 +46,7 @@ def causes(
 
     None: what they subscribe to could not be read, so none is claimed to be of another application.
     """
-    recent = {topic: seen for topic, seen in state.visits.items() if seen[0] > since}
+    recent = {topic: seen for topic, seen in state.empty.visits.items() if seen[0] > since}
     own = [topic for topic, (*_, own) in recent.items() if own or asked is None or topic in asked]
     foreign = [topic for topic, (_, times, _) in recent.items() if times >= _REPEATEDLY and topic not in own]
     found = []
@@ -98,9 +97,9 @@ def unsubscribed(state: GroupState, asked: Collection[str]) -> list[str]:
 
 def forget(state: GroupState, asked: Collection[str] | None) -> None:
     """Forget the commits for topics that members subscribe to now."""
-    state.visits = {
+    state.empty.visits = {
         topic: seen
-        for topic, seen in state.visits.items()
+        for topic, seen in state.empty.visits.items()
         if asked is not None and topic not in asked and not seen[2]
     }
 

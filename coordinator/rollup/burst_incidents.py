@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, Finding, finding_id
-from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity, louder
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, finding_id
+from rebalance_monitor.coordinator.findings.incidents import incident_id, make
+from rebalance_monitor.coordinator.findings.kinds import Scope, Severity, louder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.kinds import Kind
 
 
 class Open(msgspec.Struct):
@@ -80,12 +84,14 @@ class BurstIncidents:
         one = self._open.get(kind)
         if one is None:
             phase, opened = "opened", finding.at if finding.opened_at is None else finding.opened_at
-            incident = finding_id(self._cluster, kind, "cluster", anchor, phase=phase)
+            incident = incident_id(self._cluster, kind, Scope.CLUSTER.value, anchor)
             one = self._open[kind] = Open(incident, opened, last, [], 0, finding.severity)
         identity = one.incident
         if phase == "updated":
             one.sequence += 1
-            identity = self._id(one, kind, phase)
+            identity = finding_id(
+                self._cluster, kind, Scope.CLUSTER.value, one.incident, phase=phase, sequence=one.sequence
+            )
         one.add(finding, anchor, last)
         return replace(
             finding,
@@ -105,24 +111,22 @@ class BurstIncidents:
             return []
         del self._open[kind]
         return [
-            Finding(
-                id=self._id(one, kind, "resolved"),
-                kind=kind,
+            make(
+                kind,
+                cluster=self._cluster,
+                anchor=one.incident,
                 scope=Scope.CLUSTER,
                 severity=one.severity,
+                phase="resolved",
+                sequence=one.sequence,
+                incident=one.incident,
                 evidence="suspected",
                 confidence=0.8,
-                cluster=self._cluster,
                 groups=tuple(one.groups),
                 groups_total=one.total,
                 at=one.last + quiet_ms,
-                incident=one.incident,
-                phase="resolved",
                 opened_at=one.opened,
                 resolution="quiet",
                 details={},
             )
         ]
-
-    def _id(self, one: Open, kind: Kind, phase: str) -> str:
-        return finding_id(self._cluster, kind, "cluster", one.incident, phase=phase, sequence=one.sequence)

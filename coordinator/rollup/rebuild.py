@@ -19,14 +19,16 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, finding_id
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
 from rebalance_monitor.coordinator.rollup.rebuild_incidents import SETTLED_MS, Held, subject_of
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 _UNSEEN = "the state was built anew from the topic; not seen since"
@@ -210,20 +212,19 @@ class Rebuilt:
             return
         kind, group, _ = held.subject
         outcome.ended.append(
-            Finding(
-                id=finding_id(self._cluster, Kind(kind), group, f"{name}/rebuilt", phase="resolved"),
-                kind=Kind(kind),
-                scope=Scope.GROUP,
-                severity=held.severity,
-                evidence="derived",
+            make(
+                Kind(kind),
                 cluster=self._cluster,
+                anchor=f"{name}/rebuilt",
                 group=group,
+                severity=held.severity,
+                phase="resolved",
+                incident=name,
+                evidence="derived",
                 group_type=held.group_type,
                 shard=held.shard,
                 at=now,
                 causes=(CauseEntry(Cause.STATE_REBUILT, 1.0, why),),
-                incident=name,
-                phase="resolved",
                 opened_at=held.opened_at,
                 resolution="expired",
                 details={},
@@ -237,16 +238,13 @@ class Rebuilt:
         return held
 
     def _removal(self, group: str, now: int) -> Finding:
-        return Finding(
-            id=finding_id(self._cluster, Kind.GROUP_REMOVED, group, f"rebuilt/{self._live_at}"),
-            kind=Kind.GROUP_REMOVED,
-            scope=Scope.GROUP,
-            severity=self._settings.severity_of(
-                Kind.GROUP_REMOVED, group, KINDS[Kind.GROUP_REMOVED].severity
-            ),
-            evidence="derived",
+        return make(
+            Kind.GROUP_REMOVED,
             cluster=self._cluster,
+            anchor=f"rebuilt/{self._live_at}",
             group=group,
+            overrides=self._settings.severity_of,
+            evidence="derived",
             at=now,
             causes=(CauseEntry(Cause.UNKNOWN, 1.0, _GONE),),
             details={},

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import Finding, finding_id, record_anchor
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.finding import record_anchor
+from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.bursts import Bursts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rebalance_monitor.coordinator.findings.finding import Details
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.findings.outputs import StatOut
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -92,14 +93,16 @@ class RollUp:
         if unreadable.incident or total < self._settings.unreadable_threshold:
             return []
         anchor = record_anchor(int(data["shard"]), int(data["first_offset"]), at) + f"/{reason}"
-        unreadable.opened, unreadable.incident = at, self._id(anchor, "opened")
+        unreadable.opened = at
         details: Details = {
             "reason": reason,
             "count": total,
             "window_ms": window,
             "sample": f"{data['shard']}/{data['first_offset']}",
         }
-        return [self._about(unreadable, at, "opened", details, unreadable.incident)]
+        opened = self._about(unreadable, at, anchor, details)
+        unreadable.incident = opened.incident or ""
+        return [opened]
 
     def _readable_again(self, now: int) -> list[Finding]:
         found = []
@@ -109,26 +112,22 @@ class RollUp:
                 continue
             del self._reasons[reason]
             if unreadable.incident:
-                identity = self._id(f"{unreadable.incident}/{over}", "resolved")
-                found.append(self._about(unreadable, over, "resolved", {"reason": reason}, identity))
+                anchor = f"{unreadable.incident}/{over}"
+                found.append(self._about(unreadable, over, anchor, {"reason": reason}))
         return found
 
-    def _id(self, anchor: str, phase: str) -> str:
-        return finding_id(self._cluster, Kind.UNREADABLE_RECORDS, "cluster", anchor, phase=phase)
-
-    def _about(self, unreadable: Unreadable, at: int, phase: str, details: Details, identity: str) -> Finding:
-        return Finding(
-            id=identity,
-            kind=Kind.UNREADABLE_RECORDS,
-            scope=Scope.CLUSTER,
-            severity=KINDS[Kind.UNREADABLE_RECORDS].severity,
-            evidence="read",
+    def _about(self, unreadable: Unreadable, at: int, anchor: str, details: Details) -> Finding:
+        """Make the finding that opens the incident, or ends the open one."""
+        return make(
+            Kind.UNREADABLE_RECORDS,
             cluster=self._cluster,
-            at=at,
+            anchor=anchor,
+            phase="resolved" if unreadable.incident else "opened",
             incident=unreadable.incident,
-            phase=phase,
+            evidence="read",
+            at=at,
             opened_at=unreadable.opened,
-            resolution="quiet" if phase == "resolved" else None,
+            resolution="quiet" if unreadable.incident else None,
             details=details,
         )
 

@@ -6,12 +6,19 @@ timeouts, assignment) plus, per member, a trace of life learned from commits on 
 record assigned to it. Everything is small: topics are interned per group, subscriptions shrink to a hash
 and a version, the last committed offset of a partition is kept only to see whether it moved.
 
+A group's own fields are its last record, its commits and its clock. Each further concern is a struct of its
+own: rebalances before, what was learned, epochs, changes, subscriptions, emptiness, a rebalance that does not
+end, checks, storms, positions. An incident is named by its id, "" while none is open.
+
 Plain mutable records without behaviour. Those of a group are read and written in every batch that touches it:
-as arrays of their fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last and
-has a default, and anything else is a new codec version. Times are ms since epoch, -1 where unknown.
+as arrays of their fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last in its
+struct and has a default, and anything else is a new codec version. Times are ms since epoch, -1 where
+unknown.
 """
 
 from __future__ import annotations
+
+from copy import copy
 
 import msgspec
 
@@ -46,7 +53,6 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     """One list per topic: index into the group's topics, then partitions."""
     offsets: list[int] = msgspec.field(default_factory=list)
     """Last committed offset (-1 unknown) of each partition of `assigned`, in the same order."""
-    first_commit: int = -1
     last_commit: int = -1
     commits: int = 0
     idle: int = 0
@@ -62,8 +68,6 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     epoch: int = -1
     epoch_state: int = 0
     acked_at: int = -1
-    stalled_at: int = -1
-    """When it last committed after a gap of at least its rebalance timeout."""
     behind_at: int = -1
     """When the group's target epoch last passed the member's epoch."""
     gap: int = -1
@@ -106,10 +110,131 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     """
     size: int = -1
     """Members that the rolling restart under way has to restart."""
+    takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    """Instance id -> when another process lately took its place."""
+
+
+class Rebalances(msgspec.Struct, array_like=True, gc=False):
+    """The rebalances before: what the next one is compared with, beside the last record."""
+
+    at: int = -1
+    """When the last one was written."""
+    causes: list[list[str | float]] = msgspec.field(default_factory=list)
+    """The likeliest causes of the last one, each with its confidence."""
+    failed: list[int] = msgspec.field(default_factory=list)
+    """When generations were lately used up without an assignment."""
+    holes: int = 0
+    """Generations by which it became Empty, without completing them, since it last had members."""
+    migrated: int = -1
+    """Members when it came from the other protocol, until that is reported."""
+
+
+class Learned(msgspec.Struct, array_like=True, gc=False):
+    """What was learned of a group's clients and of the coordinator's timers."""
+
+    idle_families: list[str] = msgspec.field(default_factory=list)
+    """Client families that were seen to commit unchanged offsets."""
+    beats: list[float] = msgspec.field(default_factory=list)
+    """What its rebalances taught of its heartbeat interval."""
+    ways: list[float] = msgspec.field(default_factory=list)
+    """What its rebalances taught of how its members depart."""
+
+
+class Epochs(msgspec.Struct, array_like=True, gc=False):
+    """The epochs of a KIP-848, share or streams group; its own epoch is the group's `generation`."""
+
+    target: int = -1
+    """Epoch of the target assignment."""
+    stable: int = -1
+    """Newest epoch that every member has acknowledged."""
+    bumped_at: int = -1
+    """When the first bump since `stable` was written."""
+    counted_at: int = -1
+    """When all members became known (`baselines.py`), -1 before an epoch was read."""
+    unread_at: int = -1
+    """From when on its records may have been cleaned away unread."""
+    metadata_hash: int = 0
+
+
+class Changes(msgspec.Struct, array_like=True, gc=False):
+    """What came and went in an epoch-based group since `Epochs.stable`."""
+
+    bumps: int = 0
+    """Bumps of the epoch."""
+    departed: list[Member] = msgspec.field(default_factory=list)
+    """Members that departed; `verdicts` and `silences` belong to them."""
+    verdicts: list[list[list[str | float]]] = msgspec.field(default_factory=list)
+    silences: list[list[int]] = msgspec.field(default_factory=list)
+    """[silence, session timeout, rebalance timeout, cadence, departure] of each, ms."""
+    uncounted: int = 0
+    """Departed members beyond the ones kept in `departed`."""
+    newcomers: list[str] = msgspec.field(default_factory=list)
+    """Ids of members that joined."""
+    rehashed: bool = False
+    """The metadata hash changed."""
+    resubscribed: list[str] = msgspec.field(default_factory=list)
+    """Ids of members whose subscription changed."""
+
+
+class Subscriptions(msgspec.Struct, array_like=True, gc=False):
+    """Topics that an epoch-based group subscribes to, and which topic id is which name."""
+
+    names: list[str] = msgspec.field(default_factory=list)
+    """Subscribed topic names."""
+    topics: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Digest of a subscription, or a pattern -> topics, for `names`."""
+    aliases: dict[str, list[str]] = msgspec.field(default_factory=dict)
+    """Topic name -> ids that it may have; in streams groups subtopology -> topics that it reads."""
+    committed: list[list[str | int]] = msgspec.field(default_factory=list)
+    """Partitions committed at `committed_at`, from which topic names are learned."""
+    committed_at: int = -1
+
+
+class Emptiness(msgspec.Struct, array_like=True, gc=False):
+    """A group without members, and what is committed to it meanwhile."""
+
+    incident: str = ""
+    at: int = -1
+    """When it became empty."""
+    is_reported: bool = False
+    """That the group is empty was reported live."""
+    expiring: str = ""
+    """Incident about its offsets, which expire."""
+    dropped_at: int = -1
+    """When an offset was last removed while the group had no members."""
+    visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
+    """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
+
+
+class Stuck(msgspec.Struct, array_like=True, gc=False):
+    """A join phase that commits suggest, or a convergence that takes too long."""
+
+    suspected: str = ""
+    """Incident of the suspected join phase."""
+    since: int = -1
+    incident: str = ""
+    """Incident of the stuck rebalance."""
+    is_critical: bool = False
+    """The stuck rebalance was reported as critical."""
+    waits_for: str = ""
+    """Client ids of the members that it was reported to wait for."""
+
+
+class Checks(msgspec.Struct, array_like=True, gc=False):
+    """Incidents about a group's record, assignment and subscriptions."""
+
+    too_large: str = ""
+    skewed: str = ""
+    """Rule that found it, a slash, the incident."""
+    unassigned: str = ""
+    unowned: list[str] = msgspec.field(default_factory=list)
+    """Topics that members subscribe to and no member owns; whether they exist, only the brokers know."""
+    unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
+    """Topic that no member subscribes to any longer -> [last commit, incident about its offsets]."""
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):
-    """One group: its last record, what its members' commits add, and its open incidents."""
+    """One group: its last record, its commits, its clock, and a struct for each further concern."""
 
     group_type: str = ""
     status: str = Status.DEAD
@@ -124,110 +249,64 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     live: bool = False
     """The last record was read live, not rebuilt from history."""
     started_at: int = -1
+    """When it last became a group with members."""
     members: list[Member] = msgspec.field(default_factory=list)
     topics: list[str] = msgspec.field(default_factory=list)
-    """Topic names; in KIP-848 groups topic ids in hex, whose names are in `names`."""
+    """Topic names; in KIP-848 groups topic ids in hex, whose names are in `subscriptions`."""
     totals: list[int] = msgspec.field(default_factory=list)
-    idle_families: list[str] = msgspec.field(default_factory=list)
-    """Client families that were seen to commit unchanged offsets."""
-    last_commit: int = -1
-    reset_at: int = -1
-    failed: list[int] = msgspec.field(default_factory=list)
-    storm: StormState = msgspec.field(default_factory=StormState)
-    empty_id: str = ""
-    empty_at: int = -1
-    expiring_id: str = ""
-    large_id: str = ""
-    rebalance_at: int = -1
-    causes: list[list[str | float]] = msgspec.field(default_factory=list)
-    probing_at: int = -1
+    """Partitions assigned of each of `topics`."""
     connect: list[int] = msgspec.field(default_factory=lambda: [-1, 0, 0])
     """Connect: [config offset, scheduled delay (ms), tasks were revoked]."""
-    skew_id: str = ""
-    last_summary: int = 0
-    dirty: bool = False
+    probing_at: int = -1
+    """When Kafka Streams announced its next probing rebalance."""
 
-    # Epoch-based groups: KIP-848, share and streams.
-    target_epoch: int = -1
-    stable_epoch: int = -1
-    bumped_at: int = -1
-    bumps: int = 0
-    names: list[str] = msgspec.field(default_factory=list)
-    """Subscribed topic names."""
-    departed: list[Member] = msgspec.field(default_factory=list)
-    """Members that departed since `stable_epoch`; `verdicts` and `silences` belong to them."""
-    verdicts: list[list[list[str | float]]] = msgspec.field(default_factory=list)
-    silences: list[list[int]] = msgspec.field(default_factory=list)
-    """[silence, session timeout, rebalance timeout, cadence, departure] of each, ms."""
-    newcomers: list[str] = msgspec.field(default_factory=list)
-    metadata_hash: int = 0
-    rehashed: bool = False
-    """The metadata hash changed since `stable_epoch`."""
-    resubscribed: list[str] = msgspec.field(default_factory=list)
-    """Ids of members whose subscription changed since `stable_epoch`."""
-    aliases: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    """Topic name -> ids that it may have; in streams groups subtopology -> topics that it reads."""
-    asked: list[list[str | int]] = msgspec.field(default_factory=list)
-    """Partitions committed at `asked_at`, from which topic names are learned."""
-    asked_at: int = -1
-
-    # A join phase that commits suggest, or a convergence that takes too long.
-    held_id: str = ""
-    held_at: int = -1
-    stuck_id: str = ""
+    last_commit: int = -1
+    resumed_at: int = -1
+    """When a member committed after the whole group was silent for longer than any of its deadlines."""
 
     wake: int = 0
     """Clock (ms) of the next deadline."""
-    unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
-    """Topic that no member subscribes to any longer -> [last commit, incident about its offsets]."""
-    holes: int = 0
-    """Generations by which it became Empty, without completing them, since it last had members."""
-    migrated: int = -1
-    """Members when it came from the other protocol, until that is reported."""
-    subscriptions: dict[str, list[str]] = msgspec.field(default_factory=dict)
-    """Digest of a subscription, or a pattern -> topics, for `names`."""
-    resumed_at: int = -1
-    """When a member committed after the whole group was silent for longer than any of its deadlines."""
-    stands_empty: bool = False
-    """That the group is empty was reported live."""
-    takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
-    """Instance id -> when another process lately took its place."""
-    uncounted: int = 0
-    """Departed members beyond the ones kept in `departed`."""
-    unread_at: int = -1
-    """From when on its records may have been cleaned away unread."""
-    dropped_at: int = -1
-    """When an offset was last removed while the group had no members."""
-    counted_at: int = -1
-    """When all members of an epoch-based group became known (`baselines.py`), -1 before an epoch was read."""
-    visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
-    """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
-    unassigned_id: str = ""
-    unowned: list[str] = msgspec.field(default_factory=list)
-    """Topics that members subscribe to and no member owns; whether they exist, only the brokers know."""
-    beats: list[float] = msgspec.field(default_factory=list)
-    """What its rebalances taught of its heartbeat interval."""
-    ways: list[float] = msgspec.field(default_factory=list)
-    """What its rebalances taught of how its members depart."""
+    last_summary: int = 0
+    dirty: bool = False
+    """It has changed since its last summary."""
+
+    storm: StormState = msgspec.field(default_factory=StormState)
+    rebalances: Rebalances = msgspec.field(default_factory=Rebalances)
+    learned: Learned = msgspec.field(default_factory=Learned)
+    epochs: Epochs = msgspec.field(default_factory=Epochs)
+    changes: Changes = msgspec.field(default_factory=Changes)
+    subscriptions: Subscriptions = msgspec.field(default_factory=Subscriptions)
+    empty: Emptiness = msgspec.field(default_factory=Emptiness)
+    stuck: Stuck = msgspec.field(default_factory=Stuck)
+    checks: Checks = msgspec.field(default_factory=Checks)
     positions: Positions = msgspec.field(default_factory=Positions)
-    stuck_loudly: bool = False
-    """The stuck rebalance was reported as critical."""
-    waits_for: str = ""
-    """Client ids of the members that it was reported to wait for."""
+
+
+def as_it_was(state: GroupState) -> GroupState:
+    """Return the group as it is now, for comparison with what the next record makes of it.
+
+    Lists, storms and positions are shared with `state`.
+    """
+    before = copy(state)
+    for name in _COPIED:
+        setattr(before, name, copy(getattr(state, name)))
+    return before
+
+
+_COPIED = ("rebalances", "learned", "epochs", "changes", "subscriptions", "empty", "stuck", "checks")
 
 
 def forget(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
     known = GroupState() if state.group_type else state
+    empty = known.empty
     fresh = GroupState(
         group_type=group_type,
         last_commit=known.last_commit,
         last_summary=state.last_summary,
         dirty=True,
-        migrated=known.migrated,
-        empty_id=known.empty_id,
-        empty_at=known.empty_at,
-        stands_empty=known.stands_empty,
+        rebalances=Rebalances(migrated=known.rebalances.migrated),
+        empty=Emptiness(empty.incident, empty.at, empty.is_reported),
         positions=state.positions,
     )
     for name in GroupState.__struct_fields__:

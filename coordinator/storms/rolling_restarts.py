@@ -169,9 +169,9 @@ def renewed(before: GroupState, change: Change, causes: tuple[CauseEntry, ...], 
         old = max(member.joined_at for member in change.left)
         young = not change.replaced and all(member.joined_at >= at - _AHEAD_MS for member in now)
         return young and at - old > 2 * _AHEAD_MS and _said_goodbye(causes)
-    empty = 0 <= at - before.empty_at <= _AHEAD_MS and before.empty_at - before.started_at > 2 * _AHEAD_MS
+    empty = 0 <= at - before.empty.at <= _AHEAD_MS and before.empty.at - before.started_at > 2 * _AHEAD_MS
     return empty and _said_goodbye(
-        CauseEntry(Cause(str(one)), float(share), "") for one, share in before.causes
+        CauseEntry(Cause(str(one)), float(share), "") for one, share in before.rebalances.causes
     )
 
 

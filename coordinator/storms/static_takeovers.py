@@ -32,7 +32,7 @@ def find_takeover(state: GroupState, scene: Scene, before: Member, now: Member) 
     """Report that `now` took the place of `before` without a rebalance; again and again is a warning."""
     instance = now.instance_id or ""
     _note(state, [instance], scene.ts)
-    times = state.takeovers[instance]
+    times = state.storm.takeovers[instance]
     again = len(times) >= AGAIN
     why = (
         f"it came back {len(times)} times in {seconds(scene.ts - times[0])}: its process "
@@ -61,9 +61,9 @@ def flapping(state: GroupState, change: Change, at: int) -> Member | None:
     if not change.replaced:
         return None
     _note(state, [now.instance_id or "" for _, now in change.replaced], at)
-    again = [now for _, now in change.replaced if len(state.takeovers[now.instance_id or ""]) >= AGAIN]
+    again = [now for _, now in change.replaced if len(state.storm.takeovers[now.instance_id or ""]) >= AGAIN]
     return again[-1] if again else None
 
 
 def _note(state: GroupState, instances: list[str], at: int) -> None:
-    state.takeovers = recurrence.add_occurrences(state.takeovers, instances, at, WINDOW_MS, _KEPT)
+    state.storm.takeovers = recurrence.add_occurrences(state.storm.takeovers, instances, at, WINDOW_MS, _KEPT)

@@ -66,7 +66,7 @@ def note_generation(
             rolling_restarts.find_completed(state, scene, at) if len(left) < len(change.left) else []
         )
     # Who returns within a convergence comes after its loss, which is when that began.
-    when = at if state.group_type == "classic" else max(state.bumped_at, 0)
+    when = at if state.group_type == "classic" else max(state.epochs.bumped_at, 0)
     if not state.members and rolling_restarts.was_job(state, scene, at, causes):
         rolling_restarts.end_run(state.storm)
         return found
@@ -177,7 +177,7 @@ def _is_expected(scene: Scene, causes: tuple[CauseEntry, ...], *, faulty: bool) 
 def _is_starting(state: GroupState, member: Member, at: int) -> bool:
     """Whether an epoch-based group, which `member` leaves at `at` (ms), is new and has not converged yet."""
     oldest = min(one.joined_at for one in (*state.members, member))
-    return state.stable_epoch < 0 and at - oldest <= START_MS
+    return state.epochs.stable < 0 and at - oldest <= START_MS
 
 
 def _goes_for_good(state: GroupState, member: Member) -> bool:
@@ -231,17 +231,16 @@ def _quiet_at(state: GroupState, quiet_ms: int) -> int:
 def _resolved(state: GroupState, scene: Scene) -> Finding:
     storm, settings = state.storm, scene.settings
     due = _quiet_at(state, settings.storm_quiet_ms)
-    return scene.find(
+    return scene.resolve(
         Kind.STORM,
         state,
+        storm.incident,
+        "quiet",
         at=due,
         evidence="derived",
         anchor=f"{storm.incident}/{deadline_anchor(0, '', due)}",
-        phase="resolved",
         sequence=storm.sequence,
-        incident=storm.incident,
         opened_at=storm.opened_at,
-        resolution="quiet",
         offset=None,
         details={"total": storm.total, "window_ms": settings.storm_window_ms},
     )
@@ -265,12 +264,12 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
         return [_report(state, scene, at, "updated", (completed, failed), causes)]
     if completed + failed < settings.storm_threshold:
         return []
-    storm.incident = scene.identify(Kind.STORM, phase="opened")
     storm.opened_at, storm.last_at = at, scene.ts
     storm.total = completed + failed
-    found = [_report(state, scene, at, "opened", (completed, failed), causes)]
+    found = _report(state, scene, at, "opened", (completed, failed), causes)
+    storm.incident = found.incident or ""
     storm.sequence = storm.total // settings.storm_threshold - 1
-    return found
+    return [found]
 
 
 def _report(

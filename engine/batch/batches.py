@@ -52,7 +52,8 @@ class Batch:
     groups: group -> summary. removed: groups that are gone at its end. stats: (shard, counters) of the
     coordinator. positions: shard -> last offset. newest: shard -> time (ms) of its newest record that was
     read live. types: record type -> readable records. rows, state_bytes: totals. troubles: what went wrong
-    inside the operator. committed: group -> its positions as text. committing: how these commit.
+    inside the operator. committed: group -> its positions as text; shards: of these groups. committing: how
+    these commit.
     commits_only: summaries of those of them without a record of their own, on change. forgotten: such whose
     last offset is gone. lags: of all groups, where the ends of topics are newer than at the batch before. The
     driver's parts fill these in.
@@ -71,6 +72,7 @@ class Batch:
     rows: int = 0
     state_bytes: int = 0
     committed: dict[str, str] = field(default_factory=dict)
+    shards: dict[str, int] = field(default_factory=dict)
     committing: dict[str, Committing] = field(default_factory=dict)
     commits_only: dict[str, dict[str, Any]] = field(default_factory=dict)
     forgotten: list[str] = field(default_factory=list)
@@ -92,7 +94,7 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
                 removed.pop(group, None)
                 batch.groups[group] = summary
             case PositionsOut(group, body):
-                batch.committed[group] = body
+                batch.committed[group], batch.shards[group] = body, shard
             case RemovedOut(group):
                 batch.groups.pop(group, None)
                 batch.committed.pop(group, None)

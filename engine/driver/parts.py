@@ -26,7 +26,7 @@ from rebalance_monitor.engine.health.health import PROBE_MS, USUAL_AGE_MS, Healt
 from rebalance_monitor.engine.health.notices import Notices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -144,12 +144,22 @@ class Parts:
         return [*told, *self._lag.priced_together(rolled), *self._health.on_batch(batch, sightings, wall)]
 
     def _with_lag(
-        self, told: list[Finding], batch: Batch, sightings: Iterable[ProbeSample], wall: int
+        self, told: list[Finding], batch: Batch, sightings: Sequence[ProbeSample], wall: int
     ) -> list[Finding]:
         """Return the findings with their cost, and the findings that lag decides."""
         samples = self._ends()
         busy = groups_seen(sightings)
-        news = News(batch.committed, batch.removed, busy, samples, self._summaries, batch.now, wall)
+        news = News(
+            batch.committed,
+            batch.removed,
+            busy,
+            samples,
+            self._summaries,
+            batch.now,
+            wall,
+            looks=sightings,
+            shards=batch.shards,
+        )
         found = with_lag(told, batch, self._lag, news)
         if samples:
             missing = self._lag.missing()

@@ -154,7 +154,17 @@ class _Driver:
         found += self.live.refine(told, came=None if self.lag is None else self.lag.board.came_at)
         if self.lag is not None:
             busy = groups_seen(looks)
-            news = News(batch.committed, batch.removed, busy, seen.samples, summaries, batch.now, batch.now)
+            news = News(
+                batch.committed,
+                batch.removed,
+                busy,
+                seen.samples,
+                summaries,
+                batch.now,
+                batch.now,
+                looks=looks,
+                shards=batch.shards,
+            )
             found = with_lag(found, batch, self.lag, news)
             return found + self.lag.priced_together(self.roll_up.on_batch(found, stats, batch.now))
         if self.board is not None:

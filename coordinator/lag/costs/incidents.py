@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Details
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     Totals = Sequence[tuple[int, int]]

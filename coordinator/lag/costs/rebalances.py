@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.lag.board import Consumed
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     Arrived = Callable[[Consumed, int, int], int]

@@ -7,13 +7,12 @@ it must hear of a rebalance.
 
 from __future__ import annotations
 
-from base64 import b64encode, urlsafe_b64encode
 from math import log
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator.plans.families import FAMILIES
 from rebalance_monitor.lab.simulator.plans.plan import Act
-from rebalance_monitor.lab.simulator.protocol import wire
+from rebalance_monitor.lab.simulator.protocol import names, wire
 from rebalance_monitor.lab.simulator.protocol.beats import Beats
 from rebalance_monitor.lab.simulator.protocol.commits import Commits
 from rebalance_monitor.lab.simulator.protocol.coordinator import State
@@ -53,20 +52,13 @@ class Client:
         self.lost = self.waiting = True
         self.fault = ""
         self.member = ""
-        spelt = urlsafe_b64encode if plan.family.startswith("java") else b64encode
-        self._kept = spelt(rng.randbytes(16)).decode().rstrip("=") if self.family.keeps_id else ""
-        self.identity = self._named()
+        self._own_id = names.own_id(plan, self.family, rng)
+        self.identity = names.identity(plan, number, group.plan.name, self.family)
         self.beats: Beats | None = None
         self.last_poll = self.line.now
         self._told: Phase | None = None
         self._generation = -1
         self._stall = 0
-
-    def _named(self) -> tuple[str, str]:
-        plan, group = self.plan, self.group.plan.name
-        host = plan.host or f"/10.{self.number // 250}.{self.number % 250}.{len(group)}"
-        own = plan.client_id or self.family.client_id
-        return own.format(group=group, n=self.number, host=host.lstrip("/")), host
 
     # What the coordinator asks.
 
@@ -85,14 +77,9 @@ class Client:
         return self.reaches and not self.unsynced and not self.stale and self.member == member_id
 
     def new_id(self) -> str:
-        """Make its member id, as the coordinator does."""
+        """Return the member id that it has from now on."""
         self.lost = False
-        if self.family.keeps_id:
-            self.member = self._kept
-            return self.member
-        digits = f"{self._rng.getrandbits(128):032x}"
-        uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-        self.member = f"{self.plan.instance or self.identity[0]}-{uuid}"
+        self.member = self._own_id or names.given_id(self.plan.instance or self.identity[0], self._rng)
         return self.member
 
     def subscription(self, group: GroupPlan) -> bytes:
@@ -105,20 +92,13 @@ class Client:
     def record(self, member: Member) -> bytes:
         """Give its entry in the group's record."""
         plan = self.plan
-        return wire.member(
-            member.id,
-            member.instance,
-            *self.identity,
-            plan.rebalance,
-            plan.session,
-            member.subscription,
-            self.commits.assigned,
-        )
+        sent = member.subscription, self.commits.assigned
+        return wire.member(member.id, member.instance, *self.identity, plan.rebalance, plan.session, *sent)
 
     def own(self, owned: Owned) -> None:
         """Take an assignment; what was committed before was of the old one."""
         self.flush(self.line.now)
-        self.commits.own(owned)
+        self.commits.own(owned, self.line.now)
 
     # What the coordinator answers.
 

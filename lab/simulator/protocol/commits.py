@@ -45,12 +45,15 @@ class Commits:
         self._done = now
         self._works_until = NEVER
 
-    def own(self, owned: Owned) -> None:
-        """Take an assignment: what it commits first may be what its predecessor had committed."""
+    def own(self, owned: Owned, at: float) -> None:
+        """Take an assignment at `at` (ms): its first commit may repeat what its predecessor had committed."""
         if owned != self.owned or not self.assigned:
             self.owned, self._listed = owned, partitions_bytes(owned)
             self.assigned = wire.assignment(owned)
         self._offsets = ()
+        if self._next == NEVER and self._plan.mode in _AFTER_WORK:
+            # It had nothing to wait for: a KIP-848 member joins without partitions.
+            self._next = self._after_work(at)
 
     def begin(self, at: float) -> None:
         """Begin a generation: its first commit."""

@@ -14,7 +14,7 @@ from rebalance_monitor.checkpoints.state.codec import (
 )
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.coordinator.shard import new_shard_state
-from rebalance_monitor.coordinator.state.group_state import GroupState, Member, StormState
+from rebalance_monitor.coordinator.state.group_state import GroupState, Learned, Member, StormState, Stuck
 from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 
 ids = st.text(max_size=40)
@@ -47,10 +47,16 @@ def test_a_group_comes_back_as_it_was(group: GroupState) -> None:
 
 @given(st.integers(1, len(GroupState.__struct_fields__)))
 def test_fields_that_came_after_a_group_was_written_take_their_defaults(later: int) -> None:
-    whole = GroupState("classic", leader="m", stuck_id="x", wake=7)
+    whole = GroupState("classic", leader="m", stuck=Stuck(incident="x"), wake=7)
     older = msgspec.msgpack.encode(msgspec.to_builtins(whole, builtin_types=(bytes,))[:-later])
     kept = {name: getattr(whole, name) for name in GroupState.__struct_fields__[:-later]}
     assert decode_group(older) == GroupState(**kept)
+
+
+def test_fields_that_came_to_a_part_after_a_group_was_written_take_their_defaults() -> None:
+    fields = msgspec.to_builtins(GroupState(learned=Learned(["java"], [0.5])), builtin_types=(bytes,))
+    fields[GroupState.__struct_fields__.index("learned")] = [["java"]]
+    assert decode_group(msgspec.msgpack.encode(fields)) == GroupState(learned=Learned(["java"]))
 
 
 @settings(max_examples=40, deadline=None)
@@ -137,7 +143,7 @@ def test_a_group_of_many_members_stays_small() -> None:
         )
         member.assigned = [[0, *range(number * each, number * each + each)]]
         member.offsets = [123_456_789_012] * each
-        member.first_commit = member.last_commit = 1_795_000_000_000
+        member.last_commit = 1_795_000_000_000
         group.members.append(member)
     assert len(encode_group(group)) <= 1_000 + count * 200 + count * each * 24
 

@@ -1,13 +1,12 @@
-"""State that earlier versions of the product wrote, kept as they wrote it: it is read on, or refused by name.
+"""State that the version before wrote, kept as it wrote it: it is upgraded; what is older is refused by name.
 
-`codec-3.lane`: coordinators of the recording `faults-4.1.1`, each after the first half of its rows, as the
-first release with this version of the codec wrote them; fields that came later take their defaults.
-`codec-2.lane`, `codec-1.blob`: forms that are no longer read.
+`codec-7/*.lane`: coordinators of recordings, each up to the row after which most of its incidents were open.
+`codec-1.blob`, `codec-2.lane`, `codec-3.lane`: forms that are no longer read.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,66 +20,71 @@ from rebalance_monitor.checkpoints.state.codec import (
     encode_state,
 )
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
-from rebalance_monitor.coordinator.findings.massed import BESIDE
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Row, decode_batch
 
 if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-LANE = decode_lane((FIXTURES / "states" / "codec-3.lane").read_bytes())
+LANES = sorted((FIXTURES / "states" / "codec-7").glob("*.lane"))
+SETTINGS = DetectionSettings(storm_threshold=3, storm_quiet_ms=10_000, stuck_after_ms=5_000)
+LATER_MS = 600_000
 
 
-@pytest.fixture(scope="module")
-def rows() -> dict[int, list[Row]]:
-    """The rows of each coordinator of the recording."""
+def rows_of(recording: str) -> dict[int, list[Row]]:
+    """Return shard -> rows of a recording."""
     found: defaultdict[int, list[Row]] = defaultdict(list)
-    recorded = FIXTURES / "scenarios" / "faults-4.1.1" / "capture" / "records.parquet"
-    for batch in pq.ParquetFile(recorded).iter_batches():
+    records = FIXTURES / "scenarios" / recording / "capture" / "records.parquet"
+    for batch in pq.ParquetFile(records).iter_batches():
         for row in decode_batch(batch).to_pylist():
             found[row["shard"]].append(Row(**row))
     return found
 
 
-def told(state: ShardState, rows: list[Row]) -> list[str]:
-    """The ids of what a coordinator with this state tells of these rows.
-
-    But of who went, which rests on what the group has learned: an older state knows less of that.
-    """
-    coordinator = ShardCoordinator(state, DetectionSettings(), "recorded")
-    outputs = [output for row in rows for output in coordinator.on_row(row)]
-    found = [output.finding for output in outputs if isinstance(output, FindingOut)]
-    return [finding.id for finding in found if finding.kind not in BESIDE]
-
-
-def test_an_older_state_goes_on_as_if_this_version_had_written_it(rows: dict[int, list[Row]]) -> None:
-    later = 0
-    for (shard, _), (_, blob) in LANE.items():
-        half = len(rows[shard]) // 2
-        undisturbed = new_shard_state(shard, 0, None)
-        before = told(undisturbed, rows[shard][:half])
-        after = told(undisturbed, rows[shard][half:])
-        assert told(decode_state(blob), rows[shard][half:]) == after
-        assert not set(before) & set(after)
-        later += len(after)
-    assert later > 20
+def findings(state: ShardState, rows: list[Row], later_ms: int = 0) -> list[Finding]:
+    """Return what a coordinator with this state finds in these rows, and by a clock `later_ms` after them."""
+    coordinator = ShardCoordinator(state, SETTINGS, "recorded", summaries=False)
+    outputs = [
+        output for row in rows for output in coordinator.on_row(row) + coordinator.on_clock(row.record_ts)
+    ]
+    outputs += coordinator.on_clock(state.now + later_ms)
+    return [output.finding for output in outputs if isinstance(output, FindingOut)]
 
 
-def test_an_older_state_is_kept_as_it_was_until_a_group_is_touched() -> None:
-    for _, blob in LANE.values():
-        again = decode_state(encode_state(decode_state(blob)))
-        assert again.groups.frozen == decode_state(blob).groups.frozen
-        state = decode_state(blob)
-        groups = {name: state.groups[name] for name in state.groups}
-        assert groups
-        again = decode_state(encode_state(state))
-        assert {name: again.groups[name] for name in again.groups} == groups
+def test_a_state_of_the_version_before_is_the_one_that_this_version_makes_of_the_same_rows() -> None:
+    """And it goes on alike: no incident that is open is opened twice, none is left without its end."""
+    ended: Counter[str] = Counter()
+    for lane in LANES:
+        rows = rows_of(lane.stem)
+        for (shard, _), (_, blob) in decode_lane(lane.read_bytes()).items():
+            upgraded, undisturbed = decode_state(blob), new_shard_state(shard, 0, None)
+            first = [row for row in rows[shard] if row.last_offset <= upgraded.last_offset]
+            rest = rows[shard][len(first) :]
+            before = findings(undisturbed, first)
+            assert dict(decode_state(blob).groups) == dict(undisturbed.groups)
+            after = findings(undisturbed, rest, LATER_MS)
+            assert findings(upgraded, rest, LATER_MS) == after
+            opened = {one.incident for one in before if one.phase == "opened"}
+            ended.update(one.kind for one in after if one.phase == "resolved" and one.incident in opened)
+    assert ended.keys() >= {
+        *("storm", "group_empty", "member_silent", "rebalance_in_progress", "rebalance_stuck"),
+        "assignment_skewed",
+    }
 
 
-@pytest.mark.parametrize("version", [1, 2])
+def test_a_state_of_the_version_before_is_written_in_the_new_form() -> None:
+    for lane in LANES:
+        for _, blob in decode_lane(lane.read_bytes()).values():
+            again = encode_state(decode_state(blob))
+            assert again[0] == CODEC_VERSION
+            assert dict(decode_state(again).groups) == dict(decode_state(blob).groups)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
 def test_a_state_that_is_no_longer_read_says_what_to_do(version: int) -> None:
     (place,) = (FIXTURES / "states").glob(f"codec-{version}.*")
     stored = place.read_bytes()

@@ -9,7 +9,7 @@ from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.findings.outputs import GroupOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+from rebalance_monitor.coordinator.state.group_state import GroupState, Member, Subscriptions
 from rebalance_monitor.coordinator.state.state_machine import Status
 from tests.coordinator.support.epochs import A, B, Epochs, compact
 from tests.coordinator.support.timeline import T0, P
@@ -41,7 +41,7 @@ def group(*shares: list[list[int]]) -> GroupState:
         group_type="consumer",
         status=Status.STABLE,
         topics=["id-1", "id-2"],
-        names=["orders", "payments"],
+        subscriptions=Subscriptions(names=["orders", "payments"]),
         members=members,
     )
 
@@ -78,7 +78,7 @@ def test_what_fits_nobody_says_nothing() -> None:
 
 def test_a_contradiction_begins_anew() -> None:
     state = group([[0, 0, 1]], [[1, 0]])
-    state.aliases = {"orders": ["id-1"]}
+    state.subscriptions.aliases = {"orders": ["id-1"]}
     assert told(state, [("payments", 1)]) == ["", ""]
 
 
@@ -95,7 +95,7 @@ def test_a_run_that_is_cut_teaches_the_same(asked: list[list[tuple[str, int]]], 
         place = data.draw(st.integers(0, len(run)))
         topic_names.on_run(cut, run[:place], 10_000 + at)
         topic_names.on_run(cut, run[place:], 10_000 + at)
-    assert (cut.aliases, cut.asked) == (whole.aliases, whole.asked)
+    assert cut.subscriptions == whole.subscriptions
 
 
 class Pair(Epochs):

@@ -148,6 +148,6 @@ def test_what_a_family_did_before_the_group_was_empty_is_forgotten() -> None:
     epochs = Epochs()
     epochs.join(0, ONE, 1, (0,))
     epochs.commits(500, 20_500, Client(ONE, (0,)))
-    assert state_after(epochs, SETTINGS).idle_families == ["java-848"]
+    assert state_after(epochs, SETTINGS).learned.idle_families == ["java-848"]
     epochs.leave(21_000, ONE, 2)
-    assert state_after(epochs, SETTINGS).idle_families == []
+    assert state_after(epochs, SETTINGS).learned.idle_families == []

@@ -5,8 +5,9 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS, Ends, records
+from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS, records
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
+from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
 
 offsets = st.integers(0, 2**50)
 times = st.integers(0, 2**42)
@@ -47,16 +48,16 @@ def test_the_age_of_the_oldest_waiting_record_lies_within_its_bounds(
     steps: list[tuple[int, int]], data: st.DataObject
 ) -> None:
     log = log_of(steps)
-    ends = Ends()
+    ends = TopicEnds()
     for at, end in log:
-        ends.add(at, end)
+        ends.add(at, (end,))
     now, newest = log[-1]
     if newest == 0:
         return
     offset = data.draw(st.integers(0, newest - 1))
     # It was written after the last sample without it and before the first with it.
     lower, upper = next((before[0], after[0]) for before, after in pairwise(log) if after[1] > offset)
-    found = ends.age(offset, now)
+    found = ends.age(0, offset, now)
     assert found is not None
     assert found.low <= now - upper
     assert found.high is None or found.high >= now - lower
@@ -66,21 +67,21 @@ def test_the_age_of_the_oldest_waiting_record_lies_within_its_bounds(
 
 @given(growth, st.floats(0, 1))
 def test_an_end_between_two_samples_lies_between_theirs(steps: list[tuple[int, int]], share: float) -> None:
-    ends, log = Ends(), log_of(steps)
+    ends, log = TopicEnds(), log_of(steps)
     for at, end in log:
-        ends.add(at, end)
+        ends.add(at, (end,))
     at = int(share * log[-1][0])
-    before = max(end for when, end in zip(ends.at, ends.end, strict=True) if when <= at)
-    after = min(end for when, end in zip(ends.at, ends.end, strict=True) if when >= at)
-    assert before <= ends.end_at(at) <= after
+    before = max(end for when, end in ends.known(0) if when <= at)
+    after = min(end for when, end in ends.known(0) if when >= at)
+    assert before <= ends.end_at(0, at) <= after
 
 
 @given(growth)
 def test_nothing_is_late_at_the_end_of_the_log(steps: list[tuple[int, int]]) -> None:
-    ends = Ends()
+    ends = TopicEnds()
     for at, end in log_of(steps):
-        ends.add(at, end)
-    found = ends.age(ends.end[-1], ends.at[-1])
+        ends.add(at, (end,))
+    found = ends.age(0, ends.known(0)[-1][1], ends.at[-1])
     assert found is not None
     assert found.estimate == found.high == 0
 
@@ -89,22 +90,50 @@ def test_nothing_is_late_at_the_end_of_the_log(steps: list[tuple[int, int]]) -> 
 def test_a_log_that_went_back_is_another_one(
     before: list[tuple[int, int]], after: list[tuple[int, int]]
 ) -> None:
-    ends = Ends()
+    ends = TopicEnds()
     log = log_of(before)
     for at, end in log:
-        ends.add(at, end + 10**9)
+        ends.add(at, (end + 10**9,))
     for at, end in log_of(after):
-        ends.add(at + log[-1][0] + 1, end)
-    assert all(end < 10**9 for end in ends.end)
-    assert ends.end == sorted(ends.end)
-    assert len(ends.at) <= Ends.KEPT
+        ends.add(at + log[-1][0] + 1, (end,))
+    kept = [end for _, end in ends.known(0)]
+    assert all(end < 10**9 for end in kept)
+    assert kept == sorted(kept)
+    assert len(ends.at) <= TopicEnds.KEPT
 
 
 def test_samples_reach_back_for_hours_in_a_dozen() -> None:
-    ends = Ends()
+    ends = TopicEnds()
     for second in range(0, 4 * 3_600, 5):
-        ends.add(1_000 * second, second)
+        ends.add(1_000 * second, (second,))
     assert ends.at[-1] - ends.at[0] == 1_000 * (4 * 3_600 - 5)
     ages = [(ends.at[-1] - at) / 1_000 for at in ends.at]
     for age in (60, 600, 3_600):
         assert any(age / 4 <= one <= 4 * age for one in ages), ages
+
+
+answers = st.lists(
+    st.tuples(st.integers(1, 10**5), st.lists(st.integers(-1, 50), min_size=1, max_size=3)),
+    min_size=1,
+    max_size=9,
+)
+
+
+@given(answers, st.data())
+def test_a_partition_s_ends_are_its_own_whatever_those_beside_it_do(
+    drawn: list[tuple[int, list[int]]], data: st.DataObject
+) -> None:
+    """Held to a list of each partition alone: partitions that are added, that do not answer, or go back."""
+    ends, alone, at = TopicEnds(), dict[int, list[tuple[int, int]]](), 0
+    for gap, answered in drawn:
+        at += gap
+        ends.add(at, answered)
+        for partition, end in enumerate(answered):
+            known = alone.setdefault(partition, [])
+            if end != UNKNOWN:
+                if known and end < known[-1][1]:
+                    known.clear()
+                known.append((at, end))
+    when = data.draw(st.integers(0, at + 10))
+    assert {partition: ends.known(partition) for partition in alone} == alone
+    assert ends.ends_at(when) == [ends.end_at(partition, when) for partition in sorted(alone)]

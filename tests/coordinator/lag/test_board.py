@@ -1,16 +1,26 @@
-"""What the board knows of how groups commit is the same whether ends are measured or not."""
+"""What the board packs and keeps: held to plain maps of positions and windows, whatever comes."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.commits import positions
-from rebalance_monitor.coordinator.lag.board import Board, Consumed
+from rebalance_monitor.coordinator.commits.positions import Position
+from rebalance_monitor.coordinator.lag import windows
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.committing import committing, summarise
+from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT, Totals
+from rebalance_monitor.coordinator.lag.packed import tracks
+from rebalance_monitor.coordinator.lag.windows import Track
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
 
+T0 = 1_795_000_000_000
 GROUPS = ("a", "b", "c")
 commits = st.lists(
     st.tuples(st.sampled_from(GROUPS), st.integers(0, 3), st.integers(-1, 50), st.integers(0, 5_000)),
@@ -43,15 +53,25 @@ def test_when_and_how_fast_groups_commit_needs_no_single_position(
             board.want(now)
         assert known(plain) == known(whole)
     assert plain.topics == frozenset()
-    assert not any(one.tracks for one in plain.groups.values())
+    assert not any(one.windows for one in plain.groups.values())
 
 
-def taken_whole(known: Consumed | None, held: Positions) -> Consumed:
-    """The oracle: every position is placed anew."""
-    found = known or Consumed()
-    places = positions.places_of(held)
-    found.place({topic: dict(sorted(one.items())) for topic, one in places.items()})
-    return found
+@dataclass
+class Plain:
+    """The oracle: a plain map of positions and windows, every position taken anew."""
+
+    tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
+    went_back: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def take(self, places: positions.Places) -> None:
+        flat = {(topic, p): place for topic, found in places.items() for p, place in found.items()}
+        self.tracks = {key: self.tracks.get(key, Track()) for key in flat}
+        self.went_back = {key: before for key, before in self.went_back.items() if key in flat}
+        for key, place in flat.items():
+            track = self.tracks[key]
+            windows.commit(track, place)
+            if track.from_offset >= 0:
+                self.went_back[key] = track.from_offset
 
 
 requests = st.lists(
@@ -66,12 +86,12 @@ requests = st.lists(
 
 
 @given(requests)
-def test_positions_that_repeat_are_the_same_as_positions_that_are_taken_as_a_whole(
+def test_packed_positions_and_windows_are_those_of_a_plain_map(
     drawn: list[tuple[tuple[int, ...], int, int, bool]],
 ) -> None:
     """However requests overlap, whatever went back or was dropped, and whenever runs are merged."""
     held, board, now = Positions(), Board(), 0
-    expected: Consumed | None = None
+    plain = Plain()
     for listed, offset, gap, merges in drawn:
         now += gap
         entries = b"".join(partition_entry(b"t" if not place else None, p) for place, p in enumerate(listed))
@@ -80,13 +100,86 @@ def test_positions_that_repeat_are_the_same_as_positions_that_are_taken_as_a_who
         if merges:
             positions.merge(held)
         board.publish("g", positions.published(held), now)
-        if not positions.places_of(held):
-            expected = None
+        places = positions.places_of(held)
+        if not places:
+            plain = Plain()
             assert "g" not in board.groups
             continue
-        expected = taken_whole(expected, held)
+        plain.take(places)
         found = board.groups["g"]
-        assert found.places == found.written == expected.places
-        assert [list(one) for one in found.places.values()] == [list(one) for one in expected.places.values()]
-        assert (found.tracks, found.went_back) == (expected.tracks, expected.went_back)
-        assert found.last_commit == positions.newest(expected.places) or offset < 0
+        assert found.places is found.written
+        assert {(t, p): place for t, p, place in found.places} == {
+            (t, p): place for t, one in places.items() for p, place in one.items()
+        }
+        assert [(t, p) for t, p, _ in found.places] == sorted(plain.tracks)
+        assert {key: unmoved(found.track(*key)) for key in plain.tracks} == {
+            key: unmoved(track) for key, track in plain.tracks.items()
+        }
+        assert found.went_back == plain.went_back
+        assert found.last_commit == positions.newest(places) or offset < 0
+
+
+def unmoved(track: Track | None) -> Track:
+    """Where a position went back from is kept beside the windows."""
+    assert track is not None
+    return msgspec.structs.replace(track, from_offset=-1)
+
+
+def test_groups_with_the_same_partitions_share_what_says_which() -> None:
+    board = Board()
+    for group in GROUPS:
+        held = Positions()
+        positions.keep(held, 1, partition_entry(b"t", 3) + partition_entry(None, 5), bytes(16))
+        board.publish(group, positions.published(held), 1)
+    assert len({id(one.places.layout) for one in board.groups.values()}) == 1
+
+
+@given(st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 9)), st.booleans()), max_size=40), st.data())
+def test_packed_windows_observe_as_plain_ones_do(
+    seen: list[tuple[int | None, bool]], data: st.DataObject
+) -> None:
+    plain, packed = Track(), bytearray(tracks.NEW * 3)
+    base = T0 - 86_400_000
+    for number, (lag, paused) in enumerate(seen):
+        at = T0 + 5_000 * number
+        if data.draw(st.booleans()):
+            place = Position(data.draw(st.integers(0, 5)), at)
+            windows.commit(plain, place)
+            track = tracks.unpack(packed, 1, Position(plain.offset, plain.committed), base)
+            track.moved, track.base, track.grown = plain.moved, plain.base, plain.grown
+            track.rising, track.low, track.cadence = plain.rising, plain.low, plain.cadence
+            tracks.pack_into(packed, 1, track, base)
+        if paused:
+            windows.pause(plain)
+        windows.observe(plain, lag, at)
+        tracks.observe(packed, 1, lag, at, base, paused=paused)
+        found = tracks.unpack(packed, 1, Position(plain.offset, plain.committed), base)
+        assert unmoved(found) == unmoved(plain)
+        is_restless = plain.grown >= 0 or plain.lag > plain.low >= 0
+        assert list(tracks.restless(packed)) == [1] * is_restless
+    assert packed[: tracks.SIZE] == packed[2 * tracks.SIZE :] == tracks.NEW
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**33), st.integers(0, 2**34)), max_size=300))
+def test_totals_keep_the_newest_whatever_their_size(drawn: list[tuple[int, int]]) -> None:
+    totals, at = Totals(), T0
+    expected = []
+    for gap, waiting in drawn:
+        at += gap
+        totals.add(at, waiting)
+        expected.append((at, waiting))
+    assert list(totals) == expected[-TOTALS_KEPT:]
+    assert totals[-3:] == expected[-3:]
+    assert totals.every(5) == [waiting for _, waiting in expected[-TOTALS_KEPT:][::-1][::5]][::-1]
+
+
+def test_times_of_windows_outlive_what_32_bits_hold() -> None:
+    board, held = Board(), Positions()
+    for day in range(0, 200, 7):
+        at = T0 + day * 86_400_000
+        positions.keep(held, at, partition_entry(b"t", 0), (10 + day).to_bytes(8, "big"))
+        board.publish("g", positions.published(held), at)
+        board.take(EndsSample(at + 1, at + 1, {"t": (20 + day,)}), ())
+        track = board.groups["g"].track("t", 0)
+        assert track is not None
+        assert (track.moved, track.rising) == (at, at + 1)

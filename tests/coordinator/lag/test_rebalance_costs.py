@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.explain.explanation import Place, explain
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
 from rebalance_monitor.coordinator.state.group_state import GroupState
-from tests.coordinator.lag.test_following import SETTINGS, STEP, T0, World, finding
+from tests.coordinator.lag.world import SETTINGS, STEP, T0, World, finding
 
 EAGER = {"stopped_ms_min": 1_000}
 

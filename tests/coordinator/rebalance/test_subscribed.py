@@ -62,7 +62,7 @@ def test_a_group_with_a_new_topic_every_day_reads_the_newest_and_remembers_no_ot
         converge(topic, day * DAY, day + 1, A)
     assert of(in_batches(topic, [], clocks=False), Kind.REBALANCE)[-1].topics == ("events-39",)
     state = read(topic)
-    assert list(state.subscriptions.values()) == [["events-39"]]
+    assert list(state.subscriptions.topics.values()) == [["events-39"]]
 
 
 def test_commits_reach_the_members_of_a_group_that_subscribes_by_pattern() -> None:
@@ -80,12 +80,12 @@ def test_a_pattern_names_what_it_matches_by_now_for_as_long_as_somebody_asks_for
     topic.resolved(0, "ord.*", "orders")
     topic.asks(0, A, "ord.*", "bills")
     converge(topic, 5, 1, A)
-    assert read(topic).names == ["bills", "orders"]
+    assert read(topic).subscriptions.names == ["bills", "orders"]
     topic.resolved(60_000, "ord.*", "orders", "orders-eu")
-    assert read(topic).names == ["bills", "orders", "orders-eu"]
+    assert read(topic).subscriptions.names == ["bills", "orders", "orders-eu"]
     topic.asks(90_000, A, "", "bills")
     topic.unused(90_000, "ord.*")
-    assert read(topic).names == ["bills"]
+    assert read(topic).subscriptions.names == ["bills"]
 
 
 def test_what_the_members_subscribe_to_outlives_a_restart_of_the_monitor() -> None:
@@ -120,5 +120,5 @@ def test_commits_of_a_topic_that_was_made_anew_reach_its_members_by_its_new_id()
             topic.commit(later + 300, {3: 5}, "orders")
             topic.commit(later + 300, {1: 5, 2: 5}, "payments")
     state = read(topic)
-    assert state.aliases == {"orders": [ONE.hex()], "payments": [THREE.hex()]}
+    assert state.subscriptions.aliases == {"orders": [ONE.hex()], "payments": [THREE.hex()]}
     assert all(offset == 5 for member in state.members for offset in member.offsets)

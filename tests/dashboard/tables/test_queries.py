@@ -16,8 +16,8 @@ from rebalance_monitor.dashboard import queries
 from rebalance_monitor.dashboard.tables.findings_table import write_findings
 from rebalance_monitor.dashboard.tables.groups_table import GroupsTable
 from rebalance_monitor.dashboard.view.snapshot import Known
-from tests.coordinator.lag.test_following import STEP, World
-from tests.coordinator.lag.test_following import finding as made_finding
+from tests.coordinator.lag.world import STEP, World
+from tests.coordinator.lag.world import finding as made_finding
 from tests.dashboard.support.played import all_findings
 from tests.dashboard.support.tables import QUERY, write_tables
 

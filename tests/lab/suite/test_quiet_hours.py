@@ -1,16 +1,42 @@
 """Simulated healthy groups are not accused by their lag; the same harness finds those that stand still."""
 
 from pathlib import Path
+from random import Random
 
+import pytest
 from click.testing import CliRunner
 
 from bench.core.quiet_hours import FIRST_SEED, main, played
+from rebalance_monitor.decoders.rows import COMMIT_RUN, commit_run
+from rebalance_monitor.lab.simulator import draw_plan, simulate
+from rebalance_monitor.lab.simulator.plans.plan import Mode
 
 
 def test_no_simulated_healthy_group_is_accused_by_its_lag() -> None:
     kept = [played(seed) for seed in range(FIRST_SEED, FIRST_SEED + 10)]
     assert all(not one.false and not one.critical for one in kept)
     assert sum(one.measured for one in kept) > 1_000
+
+
+@pytest.mark.parametrize("seed", [2_001_966, 2_002_247])
+def test_a_broker_that_stops_for_more_than_a_minute_accuses_no_member(seed: int) -> None:
+    plan = draw_plan(Random(seed), "healthy")  # noqa: S311 - a simulation
+    assert max(lasts for _, lasts, _ in plan.broker.outages) > 60_000
+    kept = played(seed)
+    assert (kept.false, kept.critical) == ({}, 0)
+    assert kept.measured > 100
+
+
+def test_a_simulated_member_that_joins_without_partitions_consumes_once_it_has_some() -> None:
+    seed = 2_000_185
+    made = simulate(draw_plan(Random(seed), "healthy"), seed)  # noqa: S311 - a simulation
+    (group,) = made.plan.groups
+    assert group.modern
+    assert {client.mode for client in group.clients} == {Mode.PER_RECORD}
+    runs = [commit_run(row) for row in made.rows if row.row_kind == COMMIT_RUN]
+    late = made.plan.epoch + made.plan.length - 60_000
+    committed = {place for run in runs if run.commit_ts > late for place in run.partitions()}
+    assert len(committed) == group.partitions * len(group.topics)
 
 
 def test_the_same_harness_finds_groups_that_stand_still() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import replace
 
 import pytest
@@ -10,8 +9,9 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
-from rebalance_monitor.coordinator.lag.board import Consumed
+from rebalance_monitor.coordinator.lag.consumed import Consumed
 from rebalance_monitor.coordinator.lag.costs.incidents import Costs
+from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.coordinator.refine.reattribution import SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.streaming.support.undisturbed import both, require_by_looks
@@ -75,8 +75,8 @@ def test_what_looks_are_not_sure_of_need_not_be_told() -> None:
 def test_what_the_ends_add_to_an_open_storm_is_left_out_and_what_records_add_is_not() -> None:
     opened = replace(gone(1, Kind.STORM), phase="opened", incident="s", opened_at=1_000, details={})
     costs = Costs(DetectionSettings())
-    costs.price(opened, Consumed(totals=deque(((0, 5), (2_000, 9)))))
-    by_ends = costs.on_sample("g", Consumed(totals=deque(((0, 5), (2_000, 9), (3_000, 5)))))
+    costs.price(opened, Consumed(totals=Totals(((0, 5), (2_000, 9)))))
+    by_ends = costs.on_sample("g", Consumed(totals=Totals(((0, 5), (2_000, 9), (3_000, 5)))))
     assert [one.phase for one in by_ends] == ["updated"]
     by_records = replace(opened, id="more", phase="updated")
     ours, expected = both([opened, *by_ends, by_records], [opened, by_records], GROUPS)

@@ -1,0 +1,150 @@
+"""The recent ends of one topic's partitions: 96 bytes a partition, shared by all groups that read it.
+
+One row of high watermarks for each sample that is kept. Rows are kept at distances that double with their
+age, so a dozen reach back for hours. An end that went back is that of another log, or a truncated one: what
+was known of the partition before is void.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.lag.arithmetic import Seconds
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class TopicEnds:
+    """Times (ms) of samples, ascending, and for each the ends by partition, `UNKNOWN` where nobody told."""
+
+    __slots__ = ("at", "rows")
+    KEPT = 12
+
+    def __init__(self) -> None:
+        self.at: list[int] = []
+        self.rows: list[array[int]] = []
+
+    def add(self, at: int, ends: Sequence[int]) -> None:
+        """Take a sample of all partitions."""
+        found = array("q", ends)
+        if self.rows:
+            self._fit(len(found))
+            found.extend([UNKNOWN] * (len(self.rows[-1]) - len(found)))
+            for partition, (before, end) in enumerate(zip(self.rows[-1], found, strict=True)):
+                if (end < before and end != UNKNOWN) or before == UNKNOWN != end:
+                    self._check(partition, end)
+        if self.at and at <= self.at[-1]:
+            return
+        self.at.append(at)
+        self.rows.append(found)
+        if len(self.at) > self.KEPT:
+            self._thin()
+
+    def known(self, partition: int) -> list[tuple[int, int]]:
+        """Return the times (ms) and ends of a partition that are known, oldest first."""
+        if not self.rows or not 0 <= partition < len(self.rows[-1]):
+            return []
+        found = ((at, row[partition]) for at, row in zip(self.at, self.rows, strict=True))
+        return [one for one in found if one[1] != UNKNOWN]
+
+    def age(self, partition: int, offset: int, now: int) -> Seconds | None:
+        """Return how long ago (ms, at `now`) the record at `offset` was written; None without any sample.
+
+        0 where no record stands there yet.
+        """
+        known = self.known(partition)
+        if not known:
+            return None
+        after = bisect_right(known, offset, key=_end)
+        if after == len(known):
+            return Seconds(0, 0, 0)
+        if after == 0:
+            low = max(0, now - known[0][0])
+            return Seconds(low, low, None)
+        (begin, before), (stop, behind) = known[after - 1], known[after]
+        low, high = max(0, now - stop), max(0, now - begin)
+        written = begin + (offset + 1 - before) / (behind - before) * (stop - begin)
+        return Seconds(min(high, max(low, round(now - written))), low, high)
+
+    def came_at(self, partition: int, offset: int) -> int | None:
+        """Return when (ms) the record at `offset` was written: -1 not yet, None without any sample.
+
+        Interpolated; the time of the first sample where it was there by then.
+        """
+        known = self.known(partition)
+        if not known:
+            return None
+        if offset >= known[-1][1]:
+            return -1
+        age = self.age(partition, offset, known[-1][0])
+        return None if age is None else known[-1][0] - age.estimate
+
+    def end_at(self, partition: int, at: int) -> int:
+        """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
+        return _between(self.known(partition), at)
+
+    def ends_at(self, at: int) -> list[int]:
+        """Return the same of all partitions."""
+        if not self.rows:
+            return []
+        after = bisect_right(self.at, at)
+        if after in {0, len(self.at)}:
+            chosen = self.rows[-1 if after else 0]
+            return [
+                end if end != UNKNOWN else self.end_at(partition, at) for partition, end in enumerate(chosen)
+            ]
+        begin, stop = self.at[after - 1], self.at[after]
+        passed, whole = at - begin, stop - begin
+        return [
+            before + (behind - before) * passed // whole
+            if before != UNKNOWN != behind
+            else self.end_at(partition, at)
+            for partition, (before, behind) in enumerate(
+                zip(self.rows[after - 1], self.rows[after], strict=True)
+            )
+        ]
+
+    def _fit(self, count: int) -> None:
+        """Make room for partitions that are new."""
+        more = count - len(self.rows[-1])
+        if more > 0:
+            for row in self.rows:
+                row.extend([UNKNOWN] * more)
+
+    def _check(self, partition: int, end: int) -> None:
+        """Forget what was known of a partition whose end went back."""
+        known = self.known(partition)
+        if known and end < known[-1][1]:
+            for row in self.rows:
+                row[partition] = UNKNOWN
+
+    def _thin(self) -> None:
+        """Drop the sample between whose neighbours least is lost: the gap over its age is smallest."""
+        newest = self.at[-1]
+        worst = min(
+            range(1, len(self.at) - 1),
+            key=lambda place: (self.at[place + 1] - self.at[place - 1]) / (newest - self.at[place] + 1),
+        )
+        del self.at[worst], self.rows[worst]
+
+
+def _between(known: list[tuple[int, int]], at: int) -> int:
+    if not known:
+        return UNKNOWN
+    after = bisect_right(known, at, key=_time)
+    if after in {0, len(known)}:
+        return known[-1 if after else 0][1]
+    (begin, before), (stop, behind) = known[after - 1], known[after]
+    return before + (behind - before) * (at - begin) // (stop - begin)
+
+
+def _time(one: tuple[int, int]) -> int:
+    return one[0]
+
+
+def _end(one: tuple[int, int]) -> int:
+    return one[1]

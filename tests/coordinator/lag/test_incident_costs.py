@@ -1,0 +1,64 @@
+"""What an incident costs: the records that waited for it, its severity by them, when the group caught up."""
+
+import pytest
+
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from tests.coordinator.lag.world import STEP, T0, World, finding, summary
+
+
+def test_a_rebalance_is_given_what_waited_for_it() -> None:
+    world = World()
+    world.run(20)
+    stopped = world.at
+    world.run(6, reads=(), rebalancing=True)
+    (told,) = world.lag.priced(
+        [
+            finding(
+                Kind.REBALANCE,
+                world.at,
+                None,
+                started_at_min=stopped,
+                stopped_ms_min=1_000,
+                stopped_ms_max=30_000,
+                # One member left: all partitions stood still, not its own alone.
+                partitions_affected=1,
+            )
+        ]
+    )
+    assert told.details["waiting_at_stop"] == 0
+    assert told.details["waiting_peak"] == 6 * 4 * 10
+    assert told.details["partition_seconds"] == 4 * 30.0
+
+
+def test_an_empty_group_becomes_a_warning_as_records_wait_and_says_when_it_caught_up() -> None:
+    world = World()
+    world.run(20)
+    gone = finding(Kind.GROUP_EMPTY, world.at, "opened", opened_at=world.at)
+    left = finding(Kind.GROUP_EMPTY, world.at, "opened", incident="j", details={"ended_by": "leave"})
+    told = world.lag.priced([gone, left])
+    assert [one.severity for one in told] == [Severity.INFO] * 2
+    world.run(4, reads=(), said=summary("Empty", members=0))
+    (warned,) = [one for one in world.found if one.kind is Kind.GROUP_EMPTY]
+    assert (warned.phase, warned.severity, warned.incident) == ("updated", Severity.WARNING, "i")
+    world.run(3)
+    caught = [one for one in world.found if one.details.get("caught_up_at")]
+    assert {one.incident for one in caught} == {"i", "j"}
+    resolved = finding(Kind.GROUP_EMPTY, world.at, "resolved")
+    (over,) = world.lag.priced([resolved])
+    assert over.details["waiting_peak"] == 4 * 4 * 10
+    assert over.details["caught_up_at"] == world.at - 2 * STEP
+
+
+@pytest.mark.parametrize(("rate", "severity"), [(0, Severity.WARNING), (10, Severity.CRITICAL)])
+def test_a_storm_is_as_bad_as_what_waits_for_it(rate: int, severity: Severity) -> None:
+    world = World()
+    world.run(20)
+    began = world.at
+    world.run(6, reads=(), rate=rate, rebalancing=True)
+    (told,) = world.lag.priced([finding(Kind.STORM, world.at, "opened", opened_at=began)])
+    assert told.severity is severity
+
+
+def test_without_ends_a_storm_is_what_it_was() -> None:
+    (told,) = World().lag.priced([finding(Kind.STORM, T0, "opened", opened_at=T0)])
+    assert (told.severity, told.details) == (Severity.CRITICAL, {})
