@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rebalance_monitor.coordinator.departure import phase, timers
-from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_alone, is_obvious
+from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_alone, is_brief, is_obvious
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
@@ -42,6 +42,8 @@ _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS = 15.0
 _SOON_MS = 100.0
 _LEAST_PHASE_MS = 1_000.0
+# So surely expired by itself, the closed form is as good.
+_EXPIRED = 0.97
 # How long after a client's last poll its process has another one join.
 _REPLACED_MS = 3_000.0
 _BY_BEAT = (Way.DIED, Way.STALLED)
@@ -95,9 +97,12 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain one rebalance: the only entry of the model. The same evidence gives the same answer."""
     if is_alone(evidence) or is_obvious(evidence):
         return alone(evidence, by)
+    if is_brief(evidence) and (found := alone(evidence, by)).ways[0][Way.DIED] >= _EXPIRED:
+        return found
     seen = phase.phase_of(evidence, phase.grid_of(evidence), by)
     if not evidence.departed:
-        return _learn_heartbeats(evidence, seen)
+        length, beats = phase.learn_heartbeats(seen, evidence.beats)
+        return Explained([], [], [1.0, 0.0], length, beats, evidence.ways)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = shares_of_ways(evidence.ways, by)
     newborn = sum(one.young for one in evidence.departed)
@@ -107,16 +112,6 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     for one, found, near in zip(evidence.departed, roles, beside, strict=True):
         _fill_roles(scene, one, near, *found)
     return _summed(scene, roles, beside, phase.prior(evidence.session, evidence.beats, by))
-
-
-def _learn_heartbeats(evidence: Evidence, seen: Phase) -> Explained:
-    """Learn the heartbeat interval from a rebalance in which nobody departed."""
-    cells = seen.free * seen.grid.width
-    total = max(float(cells.sum()), _NOTHING)
-    length = float((cells.sum(axis=0) * seen.grid.middle).sum() / total)
-    return Explained(
-        [], [], [1.0, 0.0], length, phase.learned(evidence.beats, cells.sum(axis=1)), evidence.ways
-    )
 
 
 def _fill_roles(

@@ -39,6 +39,7 @@ AT_ONCE_MS = 1_250
 _SHORT_MS = 1_000
 _FORGET = 0.02
 _LEAST = 1e-3
+_TINY = 1e-300
 # Cells of the length of a join phase, ms: finer where clients' heartbeats and polls end.
 _EDGES = (
     *(0.0, 30.0, 150.0, 400.0, 700.0, 1_000.0, 1_300.0, 1_700.0, 2_200.0, 2_700.0, 3_200.0, 4_000.0, 5_200.0),
@@ -338,3 +339,11 @@ def learned(before: Sequence[float], likely: Array) -> tuple[float, ...]:
         now = [one * known for one, known in zip(now, before, strict=True)]
     most = max(now)
     return tuple(round((1 - _FORGET) * one / most + _FORGET, 3) for one in now)
+
+
+def learn_heartbeats(seen: Phase, before: Sequence[float]) -> tuple[float, tuple[float, ...]]:
+    """Return the mean length (ms) of a phase in which nobody departed, and what it teaches of heartbeats."""
+    cells = seen.free * seen.grid.width
+    total = max(float(cells.sum()), _TINY)
+    length = float((cells.sum(axis=0) * seen.grid.middle).sum() / total)
+    return length, learned(before, cells.sum(axis=1))

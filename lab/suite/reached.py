@@ -130,10 +130,11 @@ def table(found: Sequence[Case], posterior: Floats) -> Iterator[str]:
         places["commits", str(plan.mode)].append(number)
         places["session", f"{plan.session // 1000} s"].append(number)
         places["poll interval", f"{plan.poll // 1000} s"].append(number)
-        places["fault", case.removal.fault].append(number)
+        places["family, commits", f"{plan.family}, {plan.mode}"].append(number)
+        places["session, poll interval", f"{plan.session // 1000} s, {plan.poll // 1000} s"].append(number)
     truth = np.array([case.way for case in found])
     model = np.array([case.told for case in found])
-    yield "| cause | by | | truths | ceiling: recall (precision) | model: recall (precision) |"
+    yield "| cause | by | | truths | ceiling: recall (precision of claims) | reached |"
     yield "|---|---|---|--:|---|---|"
     for way in _COUNTED:
         for (kind, value), numbers in sorted(places.items()):
