@@ -223,7 +223,11 @@ class Live:
 
         def more(found: Finding, member: MemberEntry, one: Departed) -> Departed:
             ended, moved_at = join_end(found), self._moves.at(found.shard)
-            seen = outages.with_reload(one, ended, self._reach.away, moved_at)
+            woke = self._outages.woke(found, self._moves.leader(found.shard))
+            away = self._reach.away if woke < 0 else ()
+            seen = outages.with_reload(one, ended, away, moved_at)
+            if woke >= 0 and seen is one:
+                seen = outages.with_pause(one, ended, woke)
             return seen if came is None else with_work(seen, ended, member.partitions or 0, came)
 
         return more

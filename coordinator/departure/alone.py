@@ -22,11 +22,11 @@ from rebalance_monitor.coordinator.departure.waits import of_departed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.departure.waits import Wait
 
 _POLL_MS, _AT_ONCE_MS, _SHORT_MS = 1_000, 100, 500
-_TIMERS, _LATE = 3, 1.5
+_TIMERS = 3
 
 
 class Explained(NamedTuple):
@@ -55,38 +55,18 @@ def is_alone(evidence: Evidence) -> bool:
 
 
 def is_obvious(evidence: Evidence) -> bool:
-    """Whether members closed, before any of their timers can have ended, in a phase far from its deadline.
+    """Whether one member closed, before any of its timers can have ended, in a phase of no length.
 
     A group whose heartbeat interval is known learns nothing from that.
     """
-    if evidence.aborted or not evidence.beats or evidence.phase[1] >= 0:
+    if len(evidence.departed) != 1 or evidence.aborted or evidence.cooperative or not evidence.beats:
         return False
-    recent = evidence.since < evidence.deadline or any(
-        0 <= trace.last < evidence.deadline // _TIMERS and not evidence.cooperative
-        for trace in evidence.survivors
+    (one,) = evidence.departed
+    soon = one.trace.last >= 0 and _TIMERS * one.last_active < min(
+        one.session, one.poll_interval or one.rebalance
     )
-    return recent and bool(evidence.departed) and all(map(_closed_soon, evidence.departed))
-
-
-def _closed_soon(one: Departed) -> bool:
-    """Whether it has committed too lately for a timer of its own to have ended."""
-    if one.unmoved or one.static or one.trace.last < 0:
-        return False
-    return _TIMERS * one.last_active < min(one.session, one.poll_interval or one.rebalance)
-
-
-def is_brief(evidence: Evidence) -> bool:
-    """Whether those that stayed have committed so lately that the phase was brief, and one departed."""
-    if len(evidence.departed) != 1 or evidence.joined or evidence.aborted or evidence.cooperative:
-        return False
-    told = evidence.survivors
-    return bool(told and evidence.beats) and evidence.phase[1] < 0 and all(map(_commits_on, told))
-
-
-def _commits_on(trace: Trace) -> bool:
-    if not trace.gaps:
-        return False
-    return 0 <= trace.last <= _LATE * sorted(trace.gaps)[len(trace.gaps) // 2] + _POLL_MS
+    recent = any(0 <= trace.last < evidence.deadline // _TIMERS for trace in evidence.survivors)
+    return soon and recent and not (one.unmoved or one.static) and evidence.phase[1] < 0
 
 
 def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:

@@ -54,7 +54,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `worked`: its last commit, where that was in a generation before. `places`: some of its partitions (topic,
     number), with the offsets that it committed last. `lull`: for how long after its last sign of work it
     could commit nothing: no record waited, or no coordinator was there. `loaded`: when samples saw its
-    coordinator loaded, which re-arms its session.
+    coordinator loaded, which re-arms its session. `woke`: when they saw its coordinator's broker go on that
+    had not responded for most of a session, which ends every session at once that had run out meanwhile.
     """
 
     session: int
@@ -78,6 +79,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     places: tuple[tuple[str, int, int], ...] = ()
     lull: int = 0
     loaded: int = -1
+    woke: int = -1
 
     @property
     def last_active(self) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rebalance_monitor.coordinator.departure import phase, timers
-from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_alone, is_brief, is_obvious
+from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_alone, is_obvious
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
@@ -42,8 +42,6 @@ _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS = 15.0
 _SOON_MS = 100.0
 _LEAST_PHASE_MS = 1_000.0
-# So surely expired by itself, the closed form is as good.
-_EXPIRED = 0.97
 # How long after a client's last poll its process has another one join.
 _REPLACED_MS = 3_000.0
 _BY_BEAT = (Way.DIED, Way.STALLED)
@@ -97,8 +95,6 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain one rebalance: the only entry of the model. The same evidence gives the same answer."""
     if is_alone(evidence) or is_obvious(evidence):
         return alone(evidence, by)
-    if is_brief(evidence) and (found := alone(evidence, by)).ways[0][Way.DIED] >= _EXPIRED:
-        return found
     seen = phase.phase_of(evidence, phase.grid_of(evidence), by)
     if not evidence.departed:
         length, beats = phase.learn_heartbeats(seen, evidence.beats)

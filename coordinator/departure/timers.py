@@ -40,6 +40,8 @@ _MOST_NOTICED_MS = 3_000.0
 # Nobody asks what is over more than so long after the end of the join phase.
 _PAST_MS = 50.0
 _SYNC_MS, _LEAST = 500.0, 1e-6
+# A broker that goes on expires within so long what has run out meanwhile.
+_WAKING_MS = 3_000.0
 # A max.poll.interval that nobody knows, in session timeouts: five minutes is aiokafka's default, beside 10 s.
 _HIDDEN = ((1.0, 5.0, 0.5), (5.0, 35.0, 0.5))
 
@@ -154,9 +156,14 @@ def died(
 
     Before its first commit it may have died before its sync. No wait is returned where none can have ended.
     """
-    if one.alive + _PAST_MS < one.session - max(*beats, LOADED_LATE_MS * (one.loaded >= 0)):
+    early = max(*beats, LOADED_LATE_MS * (one.loaded >= 0))
+    if one.woke < 0 and one.alive + _PAST_MS < one.session - early:
         return [[] for _ in beats]
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
+    if one.woke >= 0:
+        until = float(one.alive - one.woke)
+        late: list[Wait] = [(until - LOADED_LATE_MS, until + _WAKING_MS, by.died_before_load)]
+        return [scaled(waits, 1 - by.died_before_load) + late for waits in usual]
     if 0 <= one.loaded == one.alive:
         # Samples tell of the load up to so much late.
         session = float(one.session)

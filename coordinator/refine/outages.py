@@ -74,6 +74,12 @@ def with_reload(one: Departed, ended: int, away: Sequence[int], moved_at: int) -
     return changed(one, loaded=loaded, lull=max(one.lull, (one.last_active - loaded) * worked))
 
 
+def with_pause(one: Departed, ended: int, woke: int) -> Departed:
+    """Return a departed member silent since before its broker `woke` (ms), with what that says of it."""
+    after = max(0, ended - woke)
+    return changed(one, woke=after) if one.alive > after else one
+
+
 def _reloaded(began: int, ended: int, away: Sequence[int], moved_at: int) -> int:
     """Return when (ms) its coordinator was last seen away, or to have moved, in a silence; -1 for never."""
     unanswered = [at for at in away if began < at <= ended]

@@ -168,7 +168,9 @@ def _more(evidence: Evidence, known: Sequence[Departed]) -> Evidence:
 def _describe_samples(evidence: Evidence, one: Departed) -> str:
     """Say what samples show: how long the member had been silent as the phase began, or when it departed."""
     (least, most), text, work = one.removed, LISTED, waiting_records.describe(one)
-    if one.loaded >= 0:
+    if one.woke >= 0:
+        work += f"; its broker had not responded until {seconds(one.woke)} before"
+    elif one.loaded >= 0:
         work += f"; the brokers were away, or its coordinator moved, {seconds(one.loaded)} before"
     if most < 0:
         (least, most), text = evidence.phase, SAMPLED
