@@ -1,7 +1,10 @@
 """Constants that no protocol and no client's source gives.
 
-The defaults of the type are where the fit begins. `make fit` (lab/suite/fit.py) writes `FITTED`. One of which
-the recordings and simulations say little stays near its default.
+The defaults of the type are where the fit begins. `make fit` (lab/suite/fit.py) moves all of them and writes
+`FITTED`; one of which recordings and simulations say little stays near its default. The last fit was made
+before `died_before_load` and those after it were constants, and left out the shares of the ways and others of
+which the corpus then said too little: these
+are at their defaults.
 """
 
 from __future__ import annotations
