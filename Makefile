@@ -15,7 +15,7 @@ export PYTHON
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: setup-demo ## A local Kafka, consumers with faults, and what the monitor says (ARGS="--duration 300": gives up later).
+demo: setup-demo ## A local Kafka, consumers with faults, and what the monitor says (ARGS="--duration 5m": waits longer).
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/rebalance-monitor demo $(ARGS)
 

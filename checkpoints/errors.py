@@ -56,10 +56,10 @@ OTHERWISE = f"Otherwise s{REBUILD[1:]}"
 """The same after a way to go on with the state that there is."""
 
 OTHER_BROKERS = (
-    "If these are not the brokers that were meant, correct kafka.bootstrap_servers; a second cluster has "
+    "If these are not the brokers that were meant, correct kafka.bootstrap_servers; a second cluster needs "
     "a job and a storage.path of its own."
 )
-MAKE_ROOM = "Make room there and start again: it goes on from its last batch."
+MAKE_ROOM = "Free space there and start again: the job continues with its last batch."
 
 
 class NoRoomError(Exception):

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any, TextIO
 
 from rebalance_monitor.cli.output import write_table
+from rebalance_monitor.coordinator.findings.wording import counted
 
 Json = dict[str, Any]
 MAX_CAUSES = 3
@@ -83,7 +84,7 @@ def _partitions(one: Json) -> str:
 
 def _work(work: Json) -> str:
     names = ", ".join(work["connectors"])
-    tasks = f"{work['tasks']} tasks; config offset {work['config_offset']}"
+    tasks = f"{counted(work['tasks'], 'task')}; config offset {work['config_offset']}"
     cut = names if len(names) <= MAX_PARTITIONS else names[: MAX_PARTITIONS - 1] + "…"
     return f"{cut or 'no connector'}; {tasks}"
 
@@ -116,7 +117,8 @@ def _price(one: Json) -> str:
     back = _span(cost.get("caught_up_ms"))
     stopped = _span(one["stopped_ms"])
     parts = [
-        f"{cost['arrived']:,} records came" + (f" while it stood still for {stopped}" if stopped else ""),
+        f"{counted(cost['arrived'], 'record')} arrived"
+        + (f" while it stood still for {stopped}" if stopped else ""),
         f"{cost['waiting_peak']:,} waited at most",
         f"caught up {back} after it" if back else "not caught up within an hour",
     ]

@@ -22,12 +22,16 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 @click.group(cls=LazyGroup, context_settings=CONTEXT)
 @click.version_option(package_name=PROGRAM, prog_name=PROGRAM)
 @click.option(
-    "--log-level", type=click.Choice(LEVELS), default="info", show_default=True, help="What the log gets."
+    "--log-level",
+    type=click.Choice(LEVELS),
+    default="info",
+    show_default=True,
+    help="The least severity that is logged.",
 )
 @click.option(
     "--log-file",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Where the log goes, in place of stderr; it rolls at 50 MB, five are kept.",
+    help="A log file, in place of stderr; it rolls at 50 MB, five are kept.",
 )
 def cli(log_level: str, log_file: Path | None) -> None:
     """Say which Kafka consumer group is rebalancing, why, whose fault it is, and when it is over."""

@@ -29,9 +29,9 @@ rebalance-monitor [--log-level debug|info|warning|error] [--log-file FILE] VERB 
 """
 COMMON = ("--config", "--set", "--bootstrap", "--output")
 CODES = {
-    ExitCode.FINE: "fine; also when the reader of a pipe has had enough",
+    ExitCode.FINE: "fine; also when the reader of a pipe closes it",
     ExitCode.PROBLEMS: "problems were found",
-    ExitCode.USAGE: "the command line, the configuration or the stored state does not fit",
+    ExitCode.USAGE: "the command line, the configuration or the stored state is refused",
     ExitCode.UNREACHABLE: "a dependency cannot be reached, a disk is full or a store away, or the query "
     "failed five times in a row: starting again may help",
     ExitCode.INTERRUPTED: "interrupted",

@@ -50,7 +50,7 @@ def group_option(function: Callable[P, R]) -> Callable[P, R]:
         "pattern",
         metavar="PATTERN",
         default="*",
-        help="Only groups whose name is like this pattern (`orders-*`).",
+        help="Only groups whose name matches this pattern (`orders-*`).",
     )(function)
 
 
@@ -65,14 +65,20 @@ class Duration(click.ParamType[float]):
 
     name = "duration"
 
+    def __init__(self, least_s: float = 0) -> None:
+        self._least_s = least_s
+
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds."""
         from rebalance_monitor.config.durations import milliseconds
 
         try:
-            return milliseconds(str(value).strip()) / 1_000
+            seconds = milliseconds(str(value).strip()) / 1_000
         except ValueError as error:
             self.fail(str(error), param, ctx)
+        if seconds < self._least_s:
+            self.fail(f"{value!r} is too short; write {self._least_s:g}s or more", param, ctx)
+        return seconds
 
 
 EARLIEST_MS = 1_000_000_000

@@ -59,7 +59,7 @@ CAUSES: tuple[tuple[str, type[DependencyError], str, str], ...] = (
     (
         r"([Tt]icket|Credentials).*expired|TKT_EXPIRED|Failed to find any Kerberos|No valid credentials",
         DENIED,
-        "There is no Kerberos ticket that holds now.",
+        "There is no valid Kerberos ticket.",
         "Use a keytab, which renews itself, or run kinit and keep the ticket renewed.",
     ),
     (

@@ -47,7 +47,9 @@ class Route(Section):
     active_time_intervals: tuple[str, ...] = Field(
         default=(), description="Notifications only while one of these is active."
     )
-    routes: tuple["Route", ...] = Field(default=(), description="The nodes below; the first match takes.")
+    routes: tuple["Route", ...] = Field(
+        default=(), description="Child routes; the first that matches takes the alert."
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -97,7 +99,7 @@ class NamedIntervals(Section):
 
 
 class Links(Section):
-    """Where messages lead to."""
+    """Links in messages."""
 
     runbooks: str = Field(
         default="",
@@ -150,7 +152,7 @@ class Alerts(Section):
     templates: dict[str, str] = Field(
         default={}, description="Name -> Jinja2 template, for the bodies of webhooks."
     )
-    links: Links = Field(default=Links(), description="Where messages lead to.")
+    links: Links = Field(default=Links(), description="Links in messages.")
     watchdog: Watchdog = Field(default=Watchdog(), description="An alert whose absence pages.")
     sink_failing_after: Duration = Field(
         default=Duration("5m"), description="A receiver that fails for this long is an alert to the others."

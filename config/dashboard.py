@@ -20,9 +20,10 @@ class Metrics(Section):
     max_groups: int = Field(
         default=500,
         ge=0,
-        description="So many groups have series of their own, up to 40 each and two for each of the 20 "
-        "topics with most lag; the others are summed up as `(other)`. "
-        "A scrape costs the driver some 0.5 ms of CPU for each.",
+        description="Groups with series of their own, at most: up to 40 each, and two for each of the 20 "
+        "topics "
+        "with most lag. The others are summed up as `(other)`. "
+        "A scrape costs the driver some 0.5 ms of CPU a group.",
     )
     names: tuple[Literal["kafka_exporter", "kminion"], ...] = Field(
         default=(),
@@ -36,8 +37,9 @@ class Metrics(Section):
     max_partitions: int = Field(
         default=2_000,
         ge=0,
-        description="So many partitions have series at most, three each; whole groups, in the order of their "
-        "names.",
+        description="Partitions with series of their own, at most: three each. Whole groups are taken, in "
+        "the "
+        "order of their names.",
     )
 
 
@@ -46,14 +48,15 @@ class Tables(Section):
 
     format: Literal["parquet", "delta"] = Field(
         default="parquet",
-        description="What the findings table is: `parquet`, or `delta`, which Spark writes with the Delta of "
+        description="Format of the findings table: `parquet`, or `delta`, which Spark writes with the "
+        "Delta of "
         "its own version. The other tables are Parquet.",
     )
 
     groups_interval: Lasting = Field(
         default=Duration("10s"),
-        description="The `groups` table is written at most so often, more rarely where that takes over a "
-        "tenth of it, and at the end.",
+        description="Time between two writes of the `groups` table, longer where a write takes over a tenth "
+        "of it.",
     )
     keep: Lasting | None = Field(
         default=None, description="Findings older than this are deleted, by whole days; empty keeps all."
@@ -75,10 +78,8 @@ class Audit(Section):
     every_batches: int = Field(
         default=3600,
         ge=0,
-        description="Check a sample every so many batches, in a process of its own; 0: only by the verb "
-        "`audit`. With great-expectations (the extra `quality`) it takes 550 MB for some seconds and writes "
+        description="Batches between two audits, each in a process of its own. 0: only the verb `audit` "
+        "checks. With great-expectations (the extra `quality`) it takes 550 MB for some seconds and writes "
         "Data Docs.",
     )
-    sample_rows: int = Field(
-        default=2_000, ge=1, description="So many newest rows of each table are checked."
-    )
+    sample_rows: int = Field(default=2_000, ge=1, description="Newest rows of each table that are checked.")

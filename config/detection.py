@@ -24,7 +24,9 @@ class GroupRule(Section):
     """Team and thresholds of the groups that `pattern` matches; what is left out, a later rule or all say."""
 
     pattern: str = Field(min_length=1, description="Which groups.")
-    team: str | None = Field(default=None, min_length=1, description="Whose groups: the label `team`.")
+    team: str | None = Field(
+        default=None, min_length=1, description="The team of these groups: the label `team`."
+    )
     storm_threshold: int | None = Field(default=None, ge=2)
     storm_window: Lasting | None = None
     storm_quiet: Lasting | None = None
@@ -45,7 +47,7 @@ class SeverityOverride(Section):
     """The severity of one kind of finding, for the groups that `pattern` matches."""
 
     kind: str = Field(min_length=1, description="A kind of finding.")
-    severity: Severity = Field(description="What it counts as.")
+    severity: Severity = Field(description="The severity of its findings.")
     pattern: str = Field(default="*", min_length=1, description="Which groups.")
 
 
@@ -66,7 +68,7 @@ class Detection(Section):
     storm_window: Lasting = Field(default=Duration("5m"), description="The storm rule's sliding window.")
     storm_quiet: Lasting = Field(
         default=Duration("5m"),
-        description="Quiet time after which a storm is over, or what many groups suffer at once.",
+        description="Quiet time after which a storm, or an incident of many groups, is over.",
     )
     storm_sightings_share: Share = Field(
         default=0.5,
@@ -84,20 +86,24 @@ class Detection(Section):
     failed_repeated: int = Field(
         default=2, ge=1, description="Failed rebalances within the storm window that warn."
     )
-    roll_up_groups: int = Field(default=5, ge=2, description="Groups hit at once that become one finding.")
-    roll_up_window: Duration = Field(default=Duration("10s"), description="What counts as at once.")
+    roll_up_groups: int = Field(
+        default=5, ge=2, description="Groups hit at once from which on one finding stands for all."
+    )
+    roll_up_window: Duration = Field(default=Duration("10s"), description="The time that counts as at once.")
     unreadable_threshold: int = Field(
         default=10, ge=1, description="Unreadable records within the window that raise an alarm."
     )
     unreadable_window: Lasting = Field(
         default=Duration("1m"), description="The window of unreadable records."
     )
-    behind_after: Lasting = Field(default=Duration("1m"), description="A longer lag of the job is reported.")
+    behind_after: Lasting = Field(
+        default=Duration("1m"), description="Lag of the job from which `monitor_degraded` reports it."
+    )
     offsets_retention: Duration = Field(
         default=Duration("7d"), description="The brokers' offsets.retention.minutes."
     )
     offsets_expiring: Duration = Field(
-        default=Duration("1d"), description="Time before that retention from which expiry is announced."
+        default=Duration("1d"), description="Time before the expiry from which `offsets_expiring` is open."
     )
     max_message_bytes: int = Field(
         default=1_048_588, ge=1, description="The offsets topic's max.message.bytes; large groups outgrow it."
@@ -110,10 +116,10 @@ class Detection(Section):
         description="group.consumer.session.timeout.ms; no record holds it (KIP-848).",
     )
     session_timeout_share: Lasting | None = Field(
-        default=None, description="group.share.session.timeout.ms; else as of KIP-848 groups."
+        default=None, description="group.share.session.timeout.ms. Empty: that of KIP-848 groups."
     )
     session_timeout_streams: Lasting | None = Field(
-        default=None, description="group.streams.session.timeout.ms; else as of KIP-848 groups."
+        default=None, description="group.streams.session.timeout.ms. Empty: that of KIP-848 groups."
     )
     max_poll_interval: Lasting | None = Field(
         default=None,
@@ -122,8 +128,8 @@ class Detection(Section):
     )
     lag_window: Lasting = Field(
         default=Duration("1m"),
-        description="How long at least records must wait ever more until consumption has stalled or stopped; "
-        "ten of a member's commit intervals, where that is longer.",
+        description="How long lag must grow without progress before `consumption_stalled` or "
+        "`consumption_stopped`; ten of the member's commit intervals, where that is longer.",
     )
     falling_behind: Lasting = Field(
         default=Duration("10m"), description="How long lag must rise without going down once."
@@ -134,7 +140,7 @@ class Detection(Section):
     )
     records_expiring: Duration = Field(
         default=Duration("4h"),
-        description="How long before retention removes unread records that is reported.",
+        description="Time before retention removes unread records from which `records_expiring` warns.",
     )
     expected_pause: tuple[str, ...] = Field(
         default=(),

@@ -29,7 +29,8 @@ class Source(Section):
     topic: str = Field(default="__consumer_offsets", min_length=1, description="The offsets topic.")
     reader: Literal["spark", "python"] = Field(
         default="spark",
-        description="Who reads: `spark`, its Kafka connector, or `python`, the monitor's own (Spark 4.0 "
+        description="What reads the topic: `spark`, its Kafka connector, or `python`, the monitor's own "
+        "(Spark 4.0 "
         "and newer, slower) for platforms whose connector delivers nothing of an internal topic.",
     )
     starting: Literal["earliest", "latest"] = Field(
@@ -43,8 +44,8 @@ class Source(Section):
     )
     skip: dict[NonNegativeInt, NonNegativeInt] = Field(
         default={},
-        description="Partition: offset of a record that no heap holds, such as `{3: 1207}`. An entry that is "
-        "new begins a new state, once, which reads that partition from behind the record on.",
+        description="Partition: offset of a record too large for any heap, such as `{3: 1207}`. A new entry "
+        "begins a new state, once, which reads that partition from behind the record.",
     )
     fetch_max_wait: Duration = Field(
         default=Duration("0"),
@@ -130,7 +131,7 @@ class Outputs(Section):
 class Probe(Section):
     """The thread that asks the brokers what no record says."""
 
-    enabled: bool = Field(default=True, description="Without it only what the records prove is claimed.")
+    enabled: bool = Field(default=True, description="Without it findings rest on records alone.")
     interval: Lasting = Field(default=Duration("1s"), description="Time between two probe samples.")
 
 
@@ -143,7 +144,7 @@ class Ends(Section):
     )
     interval: Lasting = Field(
         default=Duration("5s"),
-        description="Time between two rounds of ListOffsets; above 5,000 partitions more, in proportion.",
+        description="Time between two rounds of ListOffsets; longer in proportion above 5,000 partitions.",
     )
 
 
@@ -165,7 +166,7 @@ class Settings(BaseSettings):
     engine: Literal["spark", "embedded"] = Field(
         default="spark",
         description="What runs the job: `spark`, or `embedded`, one process without Spark and Java, for as "
-        "long as one core is enough. State is the engine's own: another one refuses it.",
+        "long as one core is enough. An engine refuses the state of another.",
     )
     kafka: Kafka = Field(default=Kafka(), description="The cluster to watch, and any Kafka client property.")
     spark: Spark = Field(default=Spark(), description="Any Spark setting by its own name.")
@@ -183,7 +184,7 @@ class Settings(BaseSettings):
         description="State keys per partition of the offsets topic; fixed once a job has state.",
     )
     detection: Detection = Field(
-        default=Detection(), description="When silence, repetition and size become findings."
+        default=Detection(), description="Thresholds: when silence, repetition and size become findings."
     )
     outputs: Outputs = Field(default=Outputs(), description="Where findings go; each can be switched off.")
     probe: Probe = Field(default=Probe(), description="The thread that asks the brokers what no record says.")

@@ -185,7 +185,7 @@ class Email(WayOut):
     security: Literal["starttls", "tls", "none"] = Field(
         default="starttls", description="Transport security."
     )
-    username: str = Field(default="", description="User, if the server wants one.")
+    username: str = Field(default="", description="User, if the server requires one.")
     password: SecretStr | None = Field(default=None, description="The user's password.")
 
 

@@ -14,3 +14,8 @@ def team_of(group: str | None, teams: Mapping[str, str]) -> str:
     if group is None:
         return ""
     return next((team for pattern, team in teams.items() if fnmatchcase(group, pattern)), "")
+
+
+def nobodys(_group: str) -> str:
+    """Return that the group is of no team."""
+    return ""

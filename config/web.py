@@ -45,7 +45,8 @@ class Web(Section):
     url: str = Field(
         default="",
         pattern=r"^(https?://[^\s/?#]+(/[^\s?#]*)?)?$",
-        description="Address under which people open the page; links in alerts start with it.",
+        description="Address under which people open the page; links in alerts start with it. Empty: `host` "
+        "and `port`, where `host` is one that other machines reach.",
     )
 
     @field_validator("proxies")
@@ -75,6 +76,28 @@ class Web(Section):
             return ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
+
+    @property
+    def address(self) -> str:
+        """Where other machines open the page, without a slash at the end; "" where that is not known."""
+        if self.url or not self.enabled:
+            return self.url.rstrip("/") if self.enabled else ""
+        if self.is_loopback or self.is_everywhere or not self.port or self.proxies:
+            return ""
+        return self.origin
+
+    @property
+    def origin(self) -> str:
+        """What is listened on, as an address."""
+        return f"http://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether `host` stands for every address of this machine, and so says none."""
+        try:
+            return ip_address(self.host).is_unspecified
+        except ValueError:
+            return False
 
     @property
     def has_token(self) -> bool:

@@ -88,7 +88,7 @@ class ShardCoordinator:
         state = self.state
         if row.first_offset <= state.last_offset:
             return []
-        self._wakes.touch(row.group)
+        self._wakes.touched.add(row.group)
         until = state.catching_up_until
         out = self._go_live(row.record_ts) if until is not None and row.first_offset >= until else []
         history = self._progress(row)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import sys
 from contextlib import contextmanager, suppress
+from importlib.abc import MetaPathFinder
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -33,6 +35,30 @@ _tasks = count()
 def use_system_pool() -> None:
     """Let Arrow take its buffers from the system's allocator from now on; for the whole process."""
     pa.set_memory_pool(pa.system_memory_pool())
+
+
+class _NoPandas(MetaPathFinder):
+    """Says of pandas that it is not installed."""
+
+    @classmethod
+    def find_spec(cls, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def without_pandas() -> None:
+    """Let Arrow do without pandas, where that is installed; for the whole process, before it makes an array.
+
+    Arrow loads it to see whether a list is one of its series: 35 MB and half a second of CPU for nothing.
+    """
+    if "pandas" in sys.modules:
+        return
+    sys.meta_path.insert(0, _NoPandas)
+    try:
+        # It asks once.
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(_NoPandas)
 
 
 def few_arenas() -> None:

@@ -140,6 +140,41 @@ def test_the_way_from_the_readme_to_why_it_says_97_percent_is_short() -> None:
     assert sum(words(ROOT / page) for page in way) <= MOST_WORDS_TO_A_CAUSE
 
 
+QUESTIONS = {
+    "how do I deploy it on YARN": (["docs/howto/yarn.md"], "\n## ", ["pack.sh", "submit.sh", "storage:"]),
+    "what does poll_interval_exceeded 0.9 mean, and what do I do": (
+        ["docs/detection.md#all-kinds", "docs/kinds/poll_interval_exceeded.md"],
+        "\n## Details",
+        ["did not call `poll`", "0.9 it was right", "**First:**", "max.poll.records"],
+    ),
+    "how sure can I be": (["docs/accuracy.md"], "\n- *Others under", ["0.8 and more", "98 of 100"]),
+    "how do I set storm thresholds for one team": (
+        ["docs/howto/tune-a-team.md"],
+        None,
+        ["storm_threshold: 20", "team: payments", "config thresholds"],
+    ),
+    "what does it cost": (["docs/costs.md"], "\n## What grows", ["10,000", "2.1 GB", "Clients pay nothing"]),
+}
+"""question -> where the README leads, where the answer is complete, and what it holds."""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_a_question_of_a_new_user_is_answered_within_three_clicks_and_400_words(question: str) -> None:
+    way, end, parts = QUESTIONS[question]
+    page = ROOT / "README.md"
+    for target in way:
+        links = {
+            (page.parent / there).resolve().as_posix() + (f"#{anchor}" if anchor else "")
+            for there, anchor in LINK.findall(page.read_text(encoding="utf-8"))
+        }
+        assert (ROOT / target).as_posix() in links, target
+        page = ROOT / target.partition("#")[0]
+    answer = page.read_text(encoding="utf-8").partition(end or "\0")[0]
+    assert [part for part in parts if part not in answer] == []
+    assert len(way) <= 3
+    assert sum(bool(re.search(r"\w", word)) for word in answer.split()) <= 400
+
+
 @pytest.mark.parametrize("name", ["docs/howto/systemd.md", "docs/costs.md"])
 def test_a_whole_configuration_on_a_page_is_valid(tmp_path: Path, name: str) -> None:
     (example,) = re.findall(r"```yaml\n(.*?)```", (ROOT / name).read_text(encoding="utf-8"), re.DOTALL)

@@ -37,6 +37,12 @@ FOLDER = Path(__file__).resolve().parent.parent / "deploy" / "grafana"
 TAG = "rebalance-monitor"
 PAGE = "http://127.0.0.1:8377"
 """Where the live page is, unless the variable `page` says something else."""
+TEAMS = METRICS["group"].sample
+OF_TEAM = f'on (cluster, group) {TEAMS}{{cluster=~"$cluster", team=~"$team"}}'
+VARIABLES = {
+    "team": f'label_values({TEAMS}{{cluster=~"$cluster"}}, team)',
+    "group": f'label_values({TEAMS}{{cluster=~"$cluster", team=~"$team"}}, group)',
+}
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
 
@@ -55,12 +61,12 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """One dashboard: rows of panels. by_group: whether it is about one group, which is chosen at the top."""
+    """One dashboard: rows of panels. choices: what is chosen at the top beside the cluster (`VARIABLES`)."""
 
     uid: str
     title: str
     what: str
-    by_group: bool
+    choices: Sequence[str]
     rows: Sequence[tuple[str, Sequence[Panel]]]
 
 
@@ -72,13 +78,16 @@ def boards() -> dict[str, Board]:
         name: Board(
             **{
                 **board,
-                "rows": [
-                    (row["title"], [Panel(**panel) for panel in row["panels"]]) for row in board["rows"]
-                ],
+                "rows": [(row["title"], list(map(_of_yaml, row["panels"]))) for row in board["rows"]],
             }
         )
         for name, board in body.items()
     }
+
+
+def _of_yaml(panel: dict[str, Any]) -> Panel:
+    queries = [{**query, "expr": query["expr"].replace("$of_team", OF_TEAM)} for query in panel["queries"]]
+    return Panel(**{**panel, "queries": queries})
 
 
 def as_json(board: Board) -> str:
@@ -104,9 +113,8 @@ def as_json(board: Board) -> str:
             _variable("cluster", f"label_values({METRICS['build'].sample}, cluster)", several=True)
         )
     )
-    if board.by_group:
-        of_cluster = f'label_values({METRICS["group_members"].sample}{{cluster=~"$cluster"}}, group)'
-        made = made.with_variable(_variable("group", of_cluster, several=False))
+    for name in board.choices:
+        made = made.with_variable(_variable(name, VARIABLES[name], several=name != "group"))
     made = made.with_variable(dashboard.TextBoxVariable("page").label("Live page").default_value(PAGE))
     for title, panels in board.rows:
         made = made.with_row(dashboard.Row(title))
@@ -125,7 +133,8 @@ def _variable(name: str, query: str, *, several: bool) -> dashboard.QueryVariabl
         .multi(several)
         .include_all(several)
     )
-    return made.current(VariableOption(text="All", value="$__all")) if several else made
+    # All is every value and none: a group may be of no team.
+    return made.all_value(".*").current(VariableOption(text="All", value="$__all")) if several else made
 
 
 def _boards() -> dashboard.DashboardLink:
@@ -138,7 +147,7 @@ def _links(panel: Panel, board: Board) -> list[dashboard.DashboardLink]:
     """Lead from a group to its page and board, and from a point in time to the incidents of that moment."""
     asks = " ".join(query["expr"] for query in panel.queries)
     group = None
-    if board.by_group:
+    if "group" in board.choices:
         group = "${group:percentencode}"
     elif panel.look == "table" and "group" in asks:
         group = "${__data.fields.group:percentencode}"
@@ -146,7 +155,7 @@ def _links(panel: Panel, board: Board) -> list[dashboard.DashboardLink]:
         group = "${__field.labels.group:percentencode}"
     when = "" if panel.look in {"stat", "table"} else "&at=${__value.time}"
     found = [("Group page", f"${{page}}/?group={group}{when}")] if group else []
-    if group and not board.by_group:
+    if group and "group" not in board.choices:
         here = "var-datasource=${datasource}&var-page=${page}&${cluster:queryparam}&${__url_time_range}"
         found.append(("Group board", f"/d/rebalance-monitor-group?var-group={group}&{here}"))
     if when:

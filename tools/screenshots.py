@@ -157,8 +157,9 @@ def states(browser: Browser, folder: Path) -> list[int]:
     with serving(again, live=True) as scene:
         sizes.append(_shoot(browser, scene, folder, KEPT))
     receivers = [{"name": "sre", "slack": {"token": "xoxb-none", "channel": "C0123ABCD"}}]
-    alerts = {"receivers": receivers, "route": {"receiver": "sre"}, "teams": {"crash-*": "payments"}}
-    settings = Settings.model_validate({"alerts": alerts, "web": {"token": TOKEN}})
+    alerts = {"receivers": receivers, "route": {"receiver": "sre"}}
+    detection = {"groups": [{"pattern": "crash-*", "team": "payments"}]}
+    settings = Settings.model_validate({"alerts": alerts, "detection": detection, "web": {"token": TOKEN}})
     with tempfile.TemporaryDirectory() as home:
         alerting = PageAlerting(settings, Storage(Path(home)))
         with serving(kept, live=False, access=Access(token=TOKEN), alerting=alerting) as scene:

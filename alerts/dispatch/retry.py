@@ -78,7 +78,7 @@ class Pace:
     def hang(self, since: int) -> None:
         """Count an attempt without an answer since (ms) as a failure that goes on."""
         if self.failing_since < 0:
-            self.failing_since, self.why = since, "it has taken an attempt and does not answer"
+            self.failing_since, self.why = since, "it accepted a notification and has not answered"
 
     def is_failing(self, now: int, after_ms: int) -> bool:
         """Whether it has failed for good, or for long enough to be an alert of its own."""

@@ -13,7 +13,8 @@ from rebalance_monitor.coordinator.findings.finding import (
     MemberEntry,
     finding_id,
 )
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 
 AT = 1_795_218_556_552
 OPENED = AT - 200_000

@@ -22,7 +22,7 @@ from rebalance_monitor.alerts.incidents.alert import NEVER, Alert, fingerprint
 from rebalance_monitor.alerts.incidents.suppression import EXPLAINED, SINGLES
 from rebalance_monitor.alerts.routing.labels import labels_of
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity, louder
-from rebalance_monitor.coordinator.lag.continuing import CONTINUING, STANDING
+from rebalance_monitor.coordinator.lag.judging.continuing import CONTINUING, STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,14 +10,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.storms.offenders import is_main
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 MAX_OFFENDERS = 20
-MAIN_SHARE = 1 / 3
-"""A member that is named in fewer of the rebalances is not called the worst offender."""
-
 _COUNTED = {Kind.REBALANCE: "rebalances", Kind.REBALANCE_FAILED: "failed"}
 
 
@@ -70,8 +68,3 @@ class Tally:
             counts[str(name)] = counts.get(str(name), 0) + 1
         ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
         return tuple(ordered[:MAX_OFFENDERS])
-
-
-def is_main(share: float) -> bool:
-    """Whether a member with this share of the rebalances is the worst offender."""
-    return share >= MAIN_SHARE

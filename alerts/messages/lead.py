@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.alerts.incidents.tally import Tally, is_main
+from rebalance_monitor.alerts.incidents.tally import Tally
 from rebalance_monitor.alerts.messages import text
 from rebalance_monitor.alerts.messages.blocks import Line, bold, code, plain
 from rebalance_monitor.coordinator.findings.causes import OF_MONITOR, Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.storms.offenders import NO_OFFENDER, main_offender
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 
-NO_OFFENDER = "no member is behind a third of the rebalances"
 _ENDINGS: dict[tuple[Kind, str | None], str] = {
     (Kind.REBALANCE_IN_PROGRESS, "completed"): "the rebalance completed",
     (Kind.REBALANCE_STUCK, "completed"): "the rebalance completed",
@@ -60,14 +60,9 @@ def lead(finding: Finding, ended: Ended | None = None) -> Line:
 def first_cause(finding: Finding) -> CauseEntry | None:
     """Return the likeliest cause that is known; of a storm, that of its main offender where it has one."""
     known = [entry for entry in finding.causes if entry.cause is not Cause.UNKNOWN]
-    worst = finding.details.get("worst_client") if has_offender(finding) else None
-    return next((entry for entry in known if entry.client_id == worst), known[0] if known else None)
-
-
-def has_offender(finding: Finding) -> bool:
-    """Whether a storm has a member that is behind a third of its rebalances or more."""
-    share = finding.details.get("worst_share")
-    return bool(finding.details.get("worst_client")) and isinstance(share, int | float) and is_main(share)
+    worst = main_offender(finding.details)
+    named = (entry for entry in known if worst is not None and entry.client_id == worst.client_id)
+    return next(named, known[0] if known else None)
 
 
 def identity(client_id: str | None, host: str | None, instance_id: str | None = None) -> Line:
@@ -101,20 +96,15 @@ def _fault(finding: Finding) -> Line:
 
 
 def _offender(finding: Finding, entry: CauseEntry | None) -> Line:
-    if not has_offender(finding):
+    worst = main_offender(finding.details)
+    if worst is None:
         return (bold(NO_OFFENDER),)
-    details = finding.details
-    client, host, share = (
-        str(details["worst_client"]),
-        str(details.get("worst_host", "")),
-        details["worst_share"],
-    )
     line: Line = (
         bold("worst offender "),
-        *identity(client, host),
-        plain(f", in {share:.0%} of the rebalances"),
+        *identity(worst.client_id, worst.host),
+        plain(f", in {worst.share:.0%} of the rebalances"),
     )
-    if entry is None or entry.client_id != client:
+    if entry is None or entry.client_id != worst.client_id:
         return line
     return (*line, plain(f" ({entry.cause.value.replace('_', ' ')} {entry.confidence:.0%})"))
 

@@ -21,12 +21,14 @@ class Links:
 
     `runbook`: the address of the runbook page, to which the kind's section is added. `page`: the address of a
     group's page; `{group}` and `{cluster}` in it stand for the percent-encoded names. `incident`: the address
-    of an incident's page, with `{incident}` for its id; findings of an incident lead there.
+    of an incident's page, with `{incident}` for its id; findings of an incident lead there. `missing`: what
+    a message says in place of links, with `{kind}` for the section of the runbook.
     """
 
     runbook: str | None = None
     page: str | None = None
     incident: str | None = None
+    missing: str = ""
 
     def __post_init__(self) -> None:
         addresses = {"runbook": self.runbook, "page": self.page, "incident": self.incident}

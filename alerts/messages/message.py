@@ -28,6 +28,7 @@ from rebalance_monitor.alerts.messages.headlines import HEADLINES
 from rebalance_monitor.alerts.messages.lead import Ended
 from rebalance_monitor.alerts.messages.links import Links, silence_command
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.storms.offenders import main_offender
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
@@ -100,12 +101,17 @@ def next_step(finding: Finding, *, over: bool = False) -> str:
     if over or finding.phase == "resolved":
         return OVER
     said = HEADLINES[finding.kind]
-    spread = said.spread if finding.details.get("worst_client") and not lead.has_offender(finding) else None
+    spread = (
+        said.spread if finding.details.get("worst_client") and not main_offender(finding.details) else None
+    )
     return spread or said.next_step
 
 
 def links_of(finding: Finding, links: Links, *, over: bool = False) -> Line:
-    """Return the pages of incident and group, the runbook's section, and where to silence what is open."""
+    """Return the pages of incident and group, the runbook's section, and where to silence what is open.
+
+    Without any address the line says why, and where the runbook is.
+    """
     addresses = (
         ("Incident page", links.incident_of(finding)),
         ("Group page", links.page_of(finding)),
@@ -113,6 +119,8 @@ def links_of(finding: Finding, links: Links, *, over: bool = False) -> Line:
         ("Silence 1 h", None if over else links.silence_of(finding)),
     )
     shown = [link(words, address) for words, address in addresses if address is not None]
+    if not shown and links.missing:
+        return (plain(links.missing.replace("{kind}", finding.kind.value)),)
     spaced = [span for one in shown for span in (plain(" · "), one)]
     return tuple(spaced[1:])
 
@@ -136,7 +144,7 @@ def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], li
         return [*groups, *_worded(measures.closing(ended.tally))], [*_worded(own), *last]
     entry = lead.first_cause(finding) or next(iter(finding.causes), None)
     why = [("Why", _why(entry))] if entry is not None and entry.why else []
-    said = _IN_LEAD if lead.has_offender(finding) else frozenset()
+    said = _IN_LEAD if main_offender(finding.details) else frozenset()
     later = _IN_WHY if why else frozenset()
     last.append(("Silence 1 h", (code(text.visible(silence_command(finding))),)))
     rows = [*groups, *why, *_worded([row for row in own if row[0] not in said | later])]

@@ -249,7 +249,7 @@ class Dispatcher:
             raise
         except Exception:
             # One batch that cannot be taken must not stand before all others for ever.
-            log.exception("alerts of a batch were lost", query=query, batch=batch)
+            log.exception("the alerts of a batch were lost", query=query, batch=batch)
         if self._files.inbox.has(name):
             batches[query] = max(batch, batches.get(query, -1))
             return True
@@ -282,7 +282,7 @@ class Dispatcher:
         """Pass over a batch whose file cannot be read, and say so."""
         self._tries = 0
         file = self._files.inbox.set_aside(name)
-        self._aside = f"the alerts of batch {name[1]} were not told, for {file} cannot be read"
+        self._aside = f"the alerts of batch {name[1]} were not sent, because {file} cannot be read"
         log.error("a batch's alerts cannot be read: set aside", file=str(file), why=first_line(error))
 
     def _save(self) -> None:

@@ -142,7 +142,7 @@ class SilenceFiles:
                 raise ValueError("unknown format")  # noqa: TRY301 - told with the other damages
             silence = _silence(body)
             if _name(silence) != name:
-                raise ValueError("its name says something else")  # noqa: TRY301 - as above
+                raise ValueError("its name does not match its content")  # noqa: TRY301 - as above
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise SilenceError(f"{path} cannot be read ({error}): correct it, or move it away") from error
         return silence
@@ -196,7 +196,10 @@ class Silences:
         try:
             self._reload()
         except OSError as error:
-            self._damaged = {"": f"the folder of silences cannot be read ({error}): the last ones hold"}
+            self._damaged = {
+                "": f"the folder of silences cannot be read ({error}): the silences read before it stay "
+                f"active"
+            }
         self._look_at = now + (REMOTE_LOOK_S if self._damaged else self._files.look_s)
         return [why for name, why in self._damaged.items() if name not in said]
 

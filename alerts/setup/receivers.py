@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 GROUP_PAGE = "/?group={group}"
 INCIDENT_PAGE = "/?incident={incident}"
+NO_ADDRESS = "No links: `web.url` is not set. Runbook: /runbooks/#{kind} on the monitor's page."
+NO_PAGE = "No links: `web.enabled` is false. Runbook: docs/runbooks.md#{kind}."
 
 
 def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], bool] | None = None) -> Plan:
@@ -65,10 +67,10 @@ def plan_of(settings: Settings, cluster: str, silenced: Callable[[Labels, int], 
 
 def links_of(settings: Settings) -> Links:
     """Return the addresses that messages lead to."""
-    web = settings.web.url.rstrip("/") if settings.web.enabled else ""
+    web = settings.web.address
     runbooks = settings.alerts.links.runbooks or (f"{web}/runbooks/" if web else None)
     if not web:
-        return Links(runbook=runbooks)
+        return Links(runbook=runbooks, missing=NO_ADDRESS if settings.web.enabled else NO_PAGE)
     return Links(runbook=runbooks, page=web + GROUP_PAGE, incident=web + INCIDENT_PAGE)
 
 

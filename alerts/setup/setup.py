@@ -124,7 +124,7 @@ def _problems(section: config.Alerts) -> Iterator[str]:
     for name in sorted({name for name in names if names.count(name) > 1}):
         yield f"`alerts.receivers` has the name {name!r} twice"
     if section.route.receiver is None:
-        yield "`alerts.route.receiver` is missing: who gets what no other route takes?"
+        yield "`alerts.route.receiver` is missing: it names the receiver of what no other route matches"
     if section.route.matchers:
         yield "`alerts.route.matchers`: the top route takes everything and may not have matchers"
     try:
@@ -155,7 +155,7 @@ def _hold_problems(section: config.Alerts) -> Iterator[str]:
         if wait >= hold:
             yield (
                 f"`alerts.hold` ({section.hold}) must be longer than `{where}.group_wait`: what has no end "
-                "of its own, such as a session timeout, would be over before it notifies"
+                "of its own, such as a session timeout, would end before it notifies"
             )
 
 
@@ -186,7 +186,7 @@ def _route_problems(
     group_by = route.group_by or ()
     yield from _label_problems([name for name in group_by if name != ALL_LABELS], f"{where}.group_by")
     if ALL_LABELS in group_by and len(group_by) > 1:
-        yield f"`{where}.group_by`: `...` stands alone"
+        yield f"`{where}.group_by`: `...` cannot stand beside labels"
     for field in ("group_interval", "repeat_interval"):
         value = getattr(route, field)
         if value is not None and value.ms == 0:
@@ -244,7 +244,7 @@ def _unreachable(route: config.Route, where: str) -> Iterator[str]:
     reached = len(list(_open(route.routes)))
     for number, child in enumerate(route.routes):
         if number >= reached:
-            yield f"nothing reaches `{where}.routes.{number}`: a route before it takes everything"
+            yield f"nothing reaches `{where}.routes.{number}`: an earlier route matches everything"
         yield from _unreachable(child, f"{where}.routes.{number}")
 
 

@@ -72,7 +72,7 @@ class EmailSink:
         net: Net | None = None,
     ) -> None:
         if any("\n" in address or "\r" in address or "@" not in address for address in (sender, *recipients)):
-            raise ValueError("an address of the email receiver is no address")
+            raise ValueError("an email address of the receiver is not valid")
         if server.password is not None and server.security is Security.NONE:
             raise ValueError("a password goes to the mail server only over tls or starttls")
         self.name = name

@@ -214,7 +214,7 @@ UNREACHED: tuple[tuple[type[BaseException], str], ...] = (
     (httpx.ProxyError, "the proxy refuses"),
     (
         ssl.SSLError,
-        "TLS fails; does the address begin with https:// where it should, and with http:// elsewhere?",
+        "the TLS handshake fails: check whether the address must begin with https:// or http://",
     ),
     (TimeoutError, "no answer in time"),
     (httpx.TimeoutException, "no answer in time"),
@@ -270,10 +270,10 @@ def retry_after(value: str | None, now_ms: int) -> float | None:
 HINTS = {
     401: "the token or password is wrong or has expired",
     403: "the token does not have the permission for it",
-    404: "nothing is there: the path of the address is wrong, or what it named is gone",
-    405: "it takes no POST there: the path of the address is wrong",
-    407: "the proxy wants a login: put it into `proxy`",
-    410: "what the address named is gone",
+    404: "not found: the path of the address is wrong, or its target was removed",
+    405: "POST is not allowed there: the path of the address is wrong",
+    407: "the proxy requires a login: put it into `proxy`",
+    410: "the target of the address was removed",
 }
 
 

@@ -133,7 +133,7 @@ def _said(error: KafkaError, hidden: Mapping[str, str]) -> str:
 
 def _failed(error: KafkaError) -> SinkError:
     """Return the error by its code; the client's words may hold addresses and are left out."""
-    why = f"Kafka said {error.name()}"
+    why = f"Kafka answered {error.name()}"
     if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
         return _FatalError(why, permanent=True)
     return SinkError(why, permanent=error.code() in _PERMANENT)

@@ -47,7 +47,7 @@ def payload_of(notification: Notification, now_ms: int) -> Json:
         "alerts_left_out": len(notification.alerts) - len(alerts),
         "rebalances": tally.rebalances,
         "rebalances_failed": tally.failed,
-        "worst_offender": tally.offenders[0][0] if tally.offenders else None,
+        "worst_offender": tally.worst[0] if tally.worst else None,
         "news": [finding.id for finding in notification.news],
     }
 

@@ -52,7 +52,7 @@ class RefusedError(SinkError):
 
     def __init__(self, error: str, *, permanent: bool, retry_after_s: float | None = None) -> None:
         advice = f": {ADVICE[error]}" if error in ADVICE else ""
-        super().__init__(f"Slack said {error}{advice}", permanent=permanent, retry_after_s=retry_after_s)
+        super().__init__(f"Slack answered {error}{advice}", permanent=permanent, retry_after_s=retry_after_s)
         self.error = error
 
 

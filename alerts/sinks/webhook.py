@@ -123,7 +123,7 @@ def _key(secret: SecretStr) -> bytes:
     try:
         return base64.b64decode(text.removeprefix("whsec_"), validate=True)
     except binascii.Error:
-        raise ValueError("a webhook secret that starts with whsec_ goes on in base64") from None
+        raise ValueError("a webhook secret that starts with whsec_ must continue in base64") from None
 
 
 def _rendered(template: Template, payload: Json) -> str:
@@ -137,5 +137,5 @@ def _check_json(body: bytes) -> None:
     try:
         json.loads(body)
     except ValueError:
-        why = "the webhook's template made no JSON: pipe every value through tojson"
+        why = "the webhook's template did not produce JSON: pipe every value through tojson"
         raise SinkError(why, permanent=True) from None

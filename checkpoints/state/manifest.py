@@ -17,6 +17,7 @@ from rebalance_monitor.checkpoints.state.versions import OLDEST_READ
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.sealed import seal, unseal
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,7 +144,7 @@ def _codec(stored: Identity, found: Identity) -> Mismatch | None:
     return Mismatch(
         f"The state was written by {age} version of the product ({stored.product_version}, state format "
         f"{stored.codec_version}); this one ({found.product_version}) {reads}.",
-        "The version that wrote it goes on with it.",
+        "The version that wrote it can continue with it.",
     )
 
 
@@ -151,9 +152,9 @@ def _buckets(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.buckets == found.buckets:
         return None
     return Mismatch(
-        f"The state has {stored.buckets} bucket(s) per partition, the configuration asks for "
+        f"The state has {counted(stored.buckets, 'bucket')} per partition, the configuration asks for "
         f"{found.buckets}.",
-        f"`buckets: {stored.buckets}` goes on with it.",
+        f"`buckets: {stored.buckets}` continues with it.",
     )
 
 
@@ -163,7 +164,7 @@ def _engine(stored: Identity, found: Identity) -> Mismatch | None:
     return Mismatch(
         f"The state was written by the {stored.engine} engine, and the configuration asks for the "
         f"{found.engine} engine.",
-        f"`engine: {stored.engine}` goes on with it.",
+        f"`engine: {stored.engine}` continues with it.",
     )
 
 
@@ -171,9 +172,9 @@ def _lanes(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.lanes == found.lanes or stored.engine != found.engine:
         return None
     return Mismatch(
-        f"The state has {stored.lanes} partition(s), and would have {found.lanes} if it began now "
+        f"The state has {counted(stored.lanes, 'partition')}, and would have {found.lanes} if it began now "
         "(spark.sql.shuffle.partitions).",
-        f'`spark.sql.shuffle.partitions: "{stored.lanes}"` under `spark:` goes on with it.',
+        f'`spark.sql.shuffle.partitions: "{stored.lanes}"` under `spark:` continues with it.',
     )
 
 
@@ -182,7 +183,7 @@ def _shards(stored: Identity, found: Identity) -> Mismatch | None:
         return None
     return Mismatch(
         f"__consumer_offsets had {stored.shards} partitions and now has {found.shards}: "
-        "partitions never go away, so this is another topic.",
+        "partitions are never removed, so this is another topic.",
         OTHER_BROKERS,
     )
 

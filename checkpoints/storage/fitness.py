@@ -68,7 +68,7 @@ def _append(trial: Path, _moved: Path) -> None:
     with trial.open("ab") as file:
         file.write(b"right")
     if trial.read_bytes() != b"right":
-        raise OSError("what was appended did not come back")
+        raise OSError("appended data could not be read back")
 
 
 def _sync(trial: Path, _moved: Path) -> None:

@@ -99,14 +99,17 @@ class Lease:
             if self._is_own():
                 (self._folder / NAME).unlink(missing_ok=True)
         except OSError as error:
-            log.warning("the storage could not be given up: the next start waits", why=str(error))
+            log.warning(
+                "the storage could not be released: the next start waits until the lease expires",
+                why=str(error),
+            )
 
     def require(self) -> None:
         """Raise FolderInUseError once another process owns the folder, OSError while that is unknown."""
         if self._lost:
             raise FolderInUseError(self._lost)
         if self._now() - self._renewed_at > self._term_s:
-            raise OSError(f"{self._folder}: the right to write there could not be renewed")
+            raise OSError(f"{self._folder}: the lease on the storage could not be renewed")
 
     def renew(self) -> None:
         """Say that the owner lives, unless another has taken its place."""
@@ -135,7 +138,9 @@ class Lease:
     def _watch(self, owner: Owner) -> None:
         """Return once the owner must be dead."""
         patience = PATIENCE * max(float(owner.get("term_s", self._term_s)), self._term_s)
-        log.warning("waiting whether the storage's owner lives", owner=_named(owner), seconds=patience)
+        log.warning(
+            "waiting to see whether the storage's owner is alive", owner=_named(owner), seconds=patience
+        )
         until = self._now() + patience
         while self._now() < until:
             self._wait(min(2.0, patience / 10))

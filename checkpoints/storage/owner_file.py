@@ -115,7 +115,7 @@ def owner_file(place: RemotePlace) -> OwnerFile:
         why = "this store ignores the condition of a put"
     except OSError as error:
         why = str(error)
-    log.warning("the storage's owner is known by reading back", why=why)
+    log.warning("the storage's owner is checked by reading back, not by conditional writes", why=why)
     return ReadBack(place)
 
 
@@ -127,7 +127,10 @@ def _conditional(place: RemotePlace) -> OwnerFile | None:
     if files.type_name not in STORES:
         return None
     if find_spec("obstore") is None:
-        log.warning("the storage's owner is known by reading back: install rebalance-monitor[objects]")
+        log.warning(
+            "the storage's owner is checked by reading back, not by conditional writes: install "
+            "rebalance-monitor[objects]"
+        )
         return None
     return Conditional(_store(place, files.type_name), place.key.partition("/")[2])
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.cli.checks.result import Result, dotted, numbers
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +33,7 @@ BrokerCheck = Callable[["ClusterAdmin", "Settings"], Result]
 def broker(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     """Check that the cluster answers, and that it is not too old."""
     brokers, text = admin.brokers(), admin.broker_version()
-    found = f"Kafka {text}, {len(brokers)} broker(s), cluster {admin.cluster_id() or 'without id'}"
+    found = f"Kafka {text}, {counted(len(brokers), 'broker')}, cluster {admin.cluster_id() or 'without id'}"
     old = numbers(text) < OLDEST_BROKER
     return Result("broker", not old, found, f"The probe needs Kafka {dotted(OLDEST_BROKER)} or newer.", old)
 
@@ -48,7 +49,7 @@ def listeners(admin: "ClusterAdmin", settings: "Settings") -> Result:
         except DependencyError as error:
             wrong.append(error)
     found = " ".join(error.what for error in wrong)
-    tried = f"{len(known[:ADVERTISED])} of {len(known)} broker(s) tried"
+    tried = f"{len(known[:ADVERTISED])} of {counted(len(known), 'broker')} tried"
     fine = f"{tried}: they answer at the addresses that they advertise"
     return Result("listeners", not wrong, found or fine, wrong[0].remedy if wrong else "")
 
@@ -60,7 +61,9 @@ def topic(admin: "ClusterAdmin", settings: "Settings") -> Result:
     if seen is None and name != OFFSETS_TOPIC:
         # Brokers make this one alone by themselves.
         remedy = f"Correct `source.topic`: the brokers keep their offsets in {OFFSETS_TOPIC}."
-        return Result("topic", ok=False, found=f"{name} does not exist, and nobody makes it", remedy=remedy)
+        return Result(
+            "topic", ok=False, found=f"{name} does not exist, and the brokers do not create it", remedy=remedy
+        )
     if seen is None:
         remedy = "It appears when the first group commits; `run` waits for it. Is this the right cluster?"
         return Result("topic", ok=False, found=f"{name} does not exist", remedy=remedy, optional=True)
@@ -112,9 +115,8 @@ def reading(admin: "ClusterAdmin", settings: "Settings") -> Result:
     batches = list(read_records(settings.kafka.client_properties(), look, name))
     rows, strange = sum(batch.num_rows for batch in batches), _unreadable(batches)
     fine = look.reached.get(fullest, -1) >= filled[fullest]
-    found = (
-        f"partition {fullest} delivers up to offset {look.reached.get(fullest, -1)} ({rows} record(s) read)"
-    )
+    found = f"partition {fullest} delivers up to offset {look.reached.get(fullest, -1)}"
+    found += f" ({counted(rows, 'record')} read)"
     if fine and rows and strange == rows:
         found += ", and none of them is a record of a group or an offset"
         remedy = f"Correct `source.topic`: the brokers keep their offsets in {OFFSETS_TOPIC}."
@@ -159,10 +161,12 @@ def member_access(admin: "ClusterAdmin", settings: "Settings") -> Result:
     asked = sorted(listed)[:GROUPS_ASKED] or ["doctor"]
     hidden = [group for group in asked if not admin.may_describe_group(group)]
     if not hidden:
-        return Result(name, ok=True, found=f"Describe on {len(asked)} of {len(asked)} group(s) asked")
-    found = f"no Describe on {len(hidden)} of {len(asked)} group(s) asked"
+        return Result(
+            name, ok=True, found=f"Describe on {len(asked)} of {counted(len(asked), 'group')} asked"
+        )
+    found = f"no Describe on {len(hidden)} of {counted(len(asked), 'group')} asked"
     found += f", such as {hidden[0]!r}" if listed else ""
-    found += ": of a rebalance that goes on the probe sees no members"
+    found += ": the probe cannot list the members of a rebalance in progress"
     return Result(name, ok=False, found=found, remedy=remedy, optional=True)
 
 
@@ -178,10 +182,14 @@ def ends(_admin: "ClusterAdmin", settings: "Settings") -> Result:
     with ends_client(settings.kafka.client_properties()) as client:
         refused = client.describe(topics).refused
     if not refused:
-        return Result("ends", ok=True, found=f"Describe on {len(topics)} topic(s) that groups consume")
+        return Result(
+            "ends", ok=True, found=f"Describe on {counted(len(topics), 'topic')} that groups consume"
+        )
     topic = min(refused)
-    found = f"of {len(refused)} of {len(topics)} topic(s) the ends are not told, such as {topic!r} "
-    found += f"({refused[topic]}): their lag is unknown"
+    found = (
+        f"the brokers do not return the ends of {len(refused)} of {counted(len(topics), 'topic')}, such as "
+    )
+    found += f"{topic!r} ({refused[topic]}): lag is unknown there"
     return Result(
         "ends", ok=False, found=found, remedy="Grant Describe on these topics (or `*`).", optional=True
     )
@@ -201,7 +209,9 @@ def probe(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     from rebalance_monitor.cluster.probe.probe import REBALANCING
 
     groups = [group for one in admin.brokers() for group in admin.list_groups(one.id, REBALANCING)]
-    return Result("probe", ok=True, found=f"every broker answers; {len(groups)} group(s) rebalancing now")
+    return Result(
+        "probe", ok=True, found=f"every broker answers; {counted(len(groups), 'group')} rebalancing now"
+    )
 
 
 def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
@@ -217,7 +227,7 @@ def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
     missing = [name for name in where if name in assumed]
     found = origins_line(detection, section)
     grants = " and ".join(where[name] for name in missing)
-    remedy = f"Grant DescribeConfigs on {grants}, or set the value(s) under `detection:`."
+    remedy = f"Grant DescribeConfigs on {grants}, or set the values under `detection:`."
     return Result("broker values", not missing, found, remedy, optional=True)
 
 
@@ -232,12 +242,10 @@ def group_values(admin: "ClusterAdmin", _settings: "Settings") -> Result:
     groups = admin.epoch_based_groups() or {f"{GROUP_PREFIX}-doctor": "consumer"}
     told = admin.session_timeouts_of(groups)
     missing = sorted(group for group in groups if told.get(group) is None)
-    found = f"DescribeConfigs on {len(groups) - len(missing)} of {len(groups)} group(s) asked"
+    found = f"DescribeConfigs on {len(groups) - len(missing)} of {counted(len(groups), 'group')} asked"
     if missing:
-        found = (
-            f"no DescribeConfigs on {len(missing)} of {len(groups)} group(s) asked, such as {missing[0]}: "
-        )
-        found += "a session timeout of their own is not known, the brokers' is assumed"
+        found = f"no DescribeConfigs on {len(missing)} of {counted(len(groups), 'group')} asked, such as "
+        found += f"{missing[0]}: a session timeout of their own is not known, the brokers' is assumed"
     remedy = "Grant DescribeConfigs on the groups (`*`), or set `session_timeout` in "
     return Result(name, not missing, found, f"{remedy}`detection.groups`.", optional=True)
 

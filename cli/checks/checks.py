@@ -148,7 +148,9 @@ def java_client(settings: "Settings") -> Result:
 
     name = "java client"
     if is_platform(os.environ) or settings.source.reader == "python":
-        return Result(name, ok=True, found="not asked: the platform's own, or none, reads the topic")
+        return Result(
+            name, ok=True, found="not asked: Spark's connector of this configuration does not read the topic"
+        )
     properties = java_properties(settings.kafka.client_properties())
     why = java_refusal(properties, kafka_jars(settings), SHARED_JVM.options)
     remedy = "Correct `kafka:` in the configuration."
@@ -162,7 +164,7 @@ def blind_trap(settings: "Settings") -> Result:
         "Spark internal-topic switch",
         value.strip().lower() == "true",
         f"{BLIND_TRAP} is {value}",
-        f"Remove {BLIND_TRAP} from `spark:`: without it Spark gives no row of this topic, and no error.",
+        f"Remove {BLIND_TRAP} from `spark:`. With it Spark returns no rows of this topic, and no error.",
     )
 
 
@@ -196,7 +198,7 @@ def _remote_storage(root: "RemotePlace") -> Result:
         listed = [found.name for found in (root / "doctor").glob("[!.]*")]
         fine = trial.read_bytes() == b"trial" and "trial" in listed
         trial.unlink()
-        why = "" if fine else ": what was written did not come back"
+        why = "" if fine else ": what was written could not be read back"
     except OSError as error:
         fine, why = False, f": {str(error).splitlines()[0]}"
     found = f"{root} can{'' if fine else 'not'} be written and read{why}"

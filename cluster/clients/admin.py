@@ -21,7 +21,7 @@ from rebalance_monitor.cluster.requests.list_offsets import Outcomes, Wanted, li
 from rebalance_monitor.cluster.requests.topology import Broker, PartitionLeader, Topic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
 T = TypeVar("T")
@@ -72,8 +72,14 @@ class ClusterAdmin:
 
     def brokers(self) -> tuple[Broker, ...]:
         """Give the brokers that the cluster's metadata names, by id."""
-        found = (Broker(b["broker_id"], b["host"], b["port"]) for b in self._cluster()["brokers"])
-        return tuple(sorted(found, key=lambda broker: broker.id))
+        return _brokers(self._cluster()["brokers"], "broker_id")
+
+    def metadata(self, name: str = OFFSETS_TOPIC) -> tuple[tuple[Broker, ...], Topic | None]:
+        """Give brokers and topic in one answer; no topic where it may not be described."""
+        client = self._client
+        found = self._call(lambda: client._manager.run(client._get_cluster_metadata, [name]))  # noqa: SLF001 - its `describe_topics` drops the brokers
+        answer = found["topics"][0]
+        return _brokers(found["brokers"], "node_id"), None if answer["error_code"] else _topic(answer)
 
     def broker_version(self) -> str:
         """Give the version that one broker's API versions amount to, e.g. "4.1"."""
@@ -326,6 +332,11 @@ class ClusterAdmin:
         if not self._explains:
             return sentence(error, self.servers)
         return cause_of(self._properties) or unanswered(error, self.servers)
+
+
+def _brokers(answers: Iterable[Mapping[str, Any]], named: str) -> tuple[Broker, ...]:
+    found = (Broker(one[named], one["host"], one["port"]) for one in answers)
+    return tuple(sorted(found, key=lambda broker: broker.id))
 
 
 def _topic(answer: Mapping[str, Any]) -> Topic:

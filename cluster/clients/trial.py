@@ -258,7 +258,9 @@ def _refused_certificate(server: str, _: re.Match[str], properties: Mapping[str,
         remedy = "Set `ssl.keystore.location` to a certificate that an authority of the brokers signed."
         return Cause(f"The broker at {server} refuses our certificate.", remedy, denied=True)
     remedy = "Set `ssl.keystore.location` (PEM), or name the port that takes logins by password."
-    return Cause(f"The broker at {server} wants a certificate of ours, and none is set.", remedy, denied=True)
+    return Cause(
+        f"The broker at {server} requires a client certificate, and none is set.", remedy, denied=True
+    )
 
 
 def _no_tls(server: str) -> Cause:
@@ -276,7 +278,7 @@ def _no_port(server: str) -> Cause:
 
 
 def _no_kafka(server: str, _: re.Match[str], __: Mapping[str, str]) -> Cause:
-    what = f"What answers at {server} is no Kafka broker, or wants TLS."
+    what = f"What answers at {server} is no Kafka broker, or requires TLS."
     return Cause(what, "Correct the port in `kafka.bootstrap_servers`, or `security.protocol`.")
 
 
@@ -376,5 +378,5 @@ def _untrusted(server: str, why: str) -> Cause:
         return Cause(f"The certificate of {server} is for another name.", remedy)
     if "expired" in why or "not yet valid" in why:
         remedy = "Renew the broker's certificate, or correct this machine's clock."
-        return Cause(f"The certificate of {server} does not hold now: {why}.", remedy)
+        return Cause(f"The certificate of {server} is not valid now: {why}.", remedy)
     return Cause(f"The certificate of {server} is signed by no authority that is trusted here: {why}.", TRUST)

@@ -172,13 +172,15 @@ def missing(refused: Mapping[str, str], errors: Mapping[str, int], groups: Mappi
     if refused:
         names = sorted(refused)
         told = ", ".join(f"{name} ({refused[name]})" for name in names[:3])
-        parts.append(f"the brokers do not describe {len(names)} topic(s): {told}")
+        parts.append(f"the brokers do not describe {len(names)} of the topics: {told}")
     if errors:
         told = ", ".join(f"{count} {why}" for why, count in sorted(errors.items()))
-        parts.append(f"the ends of {sum(errors.values())} partition(s) are not known: {told}")
+        parts.append(f"the ends of {sum(errors.values())} of the partitions are not known: {told}")
     if groups:
         told = ", ".join(f"{name} ({groups[name]})" for name in sorted(groups)[:3])
-        parts.append(f"the brokers do not return the committed offsets of {len(groups)} group(s): {told}")
+        parts.append(
+            f"the brokers do not return the committed offsets of {len(groups)} of the groups: {told}"
+        )
     return "; ".join(parts)
 
 

@@ -188,7 +188,7 @@ class _Made:
             name = next((one.getName() for one in self.manager.subject().getPrincipals()), None)
             if name is None:
                 # Java's thread has logged out, and could not log in again.
-                raise AccessDeniedError("There is no Kerberos ticket that holds now.", "See the keytab.")
+                raise AccessDeniedError("There is no valid Kerberos ticket.", "See the keytab.")
         mechanisms = self._array("java.lang.String", [self.mechanism])
         service = self.manager.serviceName()
         return self._call("createSaslClient", mechanisms, name, service, host, self.values, self.handler)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.properties import admin_arguments
-from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe.backlog import Backlog
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup, with_short_names
 
@@ -44,11 +44,8 @@ METADATA = -1
 class Admin(Protocol):
     """What the probe needs of ClusterAdmin."""
 
-    def brokers(self) -> tuple[Broker, ...]:
-        """Give the brokers of the cluster."""
-
-    def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
-        """Give the topic with its leaders."""
+    def metadata(self, name: str = OFFSETS_TOPIC) -> tuple[tuple[Broker, ...], Topic | None]:
+        """Give the brokers of the cluster, and the topic with its leaders where it may be described."""
 
     def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Give one broker's groups of these states."""
@@ -86,8 +83,8 @@ def take_sample(
     leaders: tuple[tuple[int, int, int], ...] = ()
     brokers: tuple[Broker, ...] = ()
     try:
-        brokers = admin.brokers()
-        leaders = _leaders(admin)
+        brokers, topic = admin.metadata()
+        leaders = tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
     except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
         failures[METADATA] = _why(error)
     answers = _ask_all(admin, pool, [broker.id for broker in brokers], timeout_s, listing=listing)
@@ -107,15 +104,6 @@ def take_sample(
         took=round((time.monotonic() - began) * 1000),
     )
     return with_short_names(sample)
-
-
-def _leaders(admin: Admin) -> tuple[tuple[int, int, int], ...]:
-    """Return the coordinators of groups; nothing where the topic may not be described: groups still may."""
-    try:
-        topic = admin.topic()
-    except AccessDeniedError:
-        return ()
-    return tuple((p.partition, p.broker, p.epoch) for p in topic.leaders) if topic else ()
 
 
 def _sample_or_error(admin: Admin, pool: ThreadPoolExecutor, at: int, *, listing: bool) -> ProbeSample:

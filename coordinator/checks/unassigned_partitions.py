@@ -5,7 +5,7 @@ partitions to members that do not subscribe to them, which read none of them, an
 topics: a silent outage where two applications share a group id. A partition that two members own is read
 twice. Each of these is wrong whatever the assignor. Topics that are subscribed to and owned by nobody are
 named beside them. No record says whether such a topic exists, so alone it is judged where the brokers are
-asked (`lag/unowned.py`). Only where every subscription and assignment can be read; never of classic Kafka
+asked (`lag/judging`). Only where every subscription and assignment can be read; never of classic Kafka
 Streams, whose members subscribe to more than their tasks read. Of epoch-based groups the target is judged,
 once it is reached: a partition, or an active task, of two members or of none. Share groups assign one
 partition to several members on purpose.

@@ -21,7 +21,7 @@ _TOGETHER = 2
 
 
 def waiting(state: GroupState, late: Iterable[Member], now: int) -> set[str]:
-    """Return the ids of those of `late` that may wait in a barrier at `now` (ms).
+    """Return the ids of the members of `late` that may wait in a join phase at `now` (ms).
 
     They stopped within a heartbeat of each other, and another one of the group, which is eager, commits on.
     """
@@ -37,5 +37,5 @@ def waiting(state: GroupState, late: Iterable[Member], now: int) -> set[str]:
 
 
 def _reach(member: Member) -> int:
-    """Return how far apart (ms) members stop that a heartbeat tells to rejoin."""
+    """Return how far apart (ms) members stop whose heartbeats are answered with REBALANCE_IN_PROGRESS."""
     return max(member.cadence, 0) + min(MAX_HEARTBEAT_MS, member.session_timeout // 3)

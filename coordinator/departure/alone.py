@@ -1,7 +1,7 @@
 """The closed form: one departed member by itself, after a join phase of at most a heartbeat and a poll.
 
-History is explained so: nobody is told of it, and a topic holds years of it. The likelihoods are those of
-`explain.py`; there is one heartbeat interval and one cell, and survivors are not asked.
+History is explained this way: it notifies no receiver, and a topic holds years of it. The likelihoods are
+those of `explain.py`; there is one heartbeat interval and one cell, and survivors are not asked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Explained(NamedTuple):
 
 
 def is_alone(evidence: Evidence) -> bool:
-    """Whether nobody else can have begun the phase or held it: the closed form is exact then."""
+    """Whether no other member can have begun the phase or delayed its end: the closed form is exact then."""
     if len(evidence.departed) != 1:
         return False
     if 0 <= evidence.phase[1] <= _SHORT_MS:

@@ -44,7 +44,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `poll_interval`: its max.poll.interval, 0 where no record holds it and none is configured.
     `returned`: a newcomer has the client id and host that only this member had, or its client id on another
     host. `went_on`: siblings on the same topics committed after it had fallen silent. `unmoved`: its last
-    commits moved nothing for longer than before, while those of siblings moved (2), or siblings tell nothing
+    commits moved nothing for longer than before, while those of siblings moved (2), or siblings say nothing
     (1). `rearms`: an accepted commit re-arms its session. `removed`: bounds of its removal that probe samples
     saw. `heard`: its newest heartbeat that a record shows (KIP-848: an acknowledged epoch). `named`: what its
     library alone sets tells its family. `work`: whether it had anything to commit: nothing without

@@ -135,7 +135,8 @@ def _fill_roles(
     inside += prior * near * begun
     if len(evidence.departed) > 1:
         np.multiply(prior[Way.DIED], _beside_the_last(scene, seen), out=beside)
-        # One that had rejoined waits without commits, and may leave at any time: its last commit tells when.
+        # One that had rejoined waits without commits, and may leave at any time: its last commit says when it
+        # stopped.
         waited = prior[Way.LEFT] * by.waited * apart[Way.LEFT] * begun[Way.UNJOINED] / span.spread
         holder[Way.LEFT] += waited
         inside[Way.LEFT] += waited * grid.middle
@@ -236,7 +237,7 @@ def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
     """
     intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
     if scene.newborn > 1:
-        # What befell them befell them together: how old they were tells of one fault, not of many.
+        # One fault took them all: their ages are evidence of that fault once, not once for each member.
         intervals = intervals._replace(young=False)
     usual, beats = intervals.waits(), scene.tried
     plain = {
@@ -348,7 +349,7 @@ def _weighed(
     free, kept = seen.free * mass * (not held), seen.held * mass
     late = kept * grid.deadline * (not held) / max(float((grid.deadline * grid.width).sum()), 1.0)
     started = rest.begun + rest.triggers
-    # Where nobody is left, the last member that departs is trigger and holder at once.
+    # Where no member is left, the last one that departs has both begun the phase and ended it.
     last = started if evidence.kept or evidence.joined else rest.triggers
     # How likely all else is that belongs to a member in each role.
     told = np.empty_like(sums)

@@ -61,7 +61,7 @@ class Client(NamedTuple):
     """How a client commits, as weights, and how likely it enforces max.poll.interval.
 
     `background`: a timer of the client's own thread commits what was processed, also after the last poll.
-    `in_poll`: a timer that poll() looks at. `per_poll`: the application commits after each batch.
+    `in_poll`: a timer that poll() checks. `per_poll`: the application commits after each batch.
     `closes`: it commits as it closes. `hides`: its max.poll.interval is in no record. `holds`: it stops its
     heartbeats as its interval ends, and leaves only when the stall ends, or expires. `between`: it sends
     heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
@@ -115,7 +115,7 @@ def client_of(one: Departed) -> Client:
 
 
 def expires_closed(one: Departed) -> bool:
-    """Whether its session expires when it is closed: nobody sends LeaveGroup for it then.
+    """Whether its session expires when it is closed: no LeaveGroup is sent for it then.
 
     No client does for a static member in a classic group, nor does Kafka Streams.
     """
@@ -150,14 +150,14 @@ def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -
 
 
 def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
-    """How likely each way is before a member's silence is looked at; `shares`: of its group's members."""
+    """How likely each way is before a member's silence is known; `shares`: of its group's members."""
     prior = list(shares)
     sure = 1.0 if one.named else 1 - by.mistaken
     enforces = 1.0 if one.poll_interval else client_of(one).enforces * sure
     if may_reveal_poll_interval(one):
         enforces += by.mistaken
     prior[Way.STALLED] *= enforces
-    # Who does not poll leaves before the deadline of a phase that began after its last poll.
+    # A member that does not poll leaves before the deadline of a phase that began after its last poll.
     prior[Way.UNJOINED] *= 1 - enforces * (1 - by.unjoined_enforcing)
     if expires_closed(one):
         prior[Way.DIED] += prior[Way.LEFT] * (1 - by.never_leaves)
@@ -180,7 +180,7 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
         prior[Way.STALLED] *= 1.0 if client_of(one).holds else by.deaf
     _rule_out(one, prior, by)
     if one.unmoved:
-        # It commits on while it is stalled: its last commits tell, and no silence does.
+        # It goes on committing while it is stalled: its last commits are the evidence, not a silence.
         scale = by.unmoved if one.unmoved >= UNMOVED else by.unmoved_all
         prior = [weight * scale for weight in prior]
         prior[Way.STALLED] = shares[Way.STALLED]
@@ -190,7 +190,8 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
 def _rule_out(one: Departed, prior: list[float], by: Fitted) -> None:
     """Take out the deadlines of phases that the member was not in.
 
-    Epoch-based groups have no join phase; a static member is kept at the deadline; who committed had synced.
+    Epoch-based groups have no join phase; a static member is kept at the deadline; a member that committed
+    had synced.
     """
     if one.static or not one.rearms:
         prior[Way.UNJOINED] = 0.0

@@ -59,14 +59,14 @@ def observed(
 
 
 def _best_committers(state: GroupState, kept: list[Member]) -> list[Member]:
-    """Those that stayed and whose commits tell most: they committed in the generation, most often so far."""
+    """Survivors whose commits say most: they committed in the generation, most often so far."""
     if len(kept) <= MOST_SURVIVORS:
         return kept
     return sorted(kept, key=lambda one: (one.last_commit <= state.cst, -one.commits))[:MOST_SURVIVORS]
 
 
 def trace_of(state: GroupState, member: Member, cst: int) -> Trace:
-    """Return the commits of a member, as they looked back from `cst` (ms)."""
+    """Return the commits of a member, as ages at `cst` (ms)."""
     return Trace(
         last=max(0, cst - member.last_commit) if member.last_commit > _born(state, member) else -1,
         gaps=tuple(member.gaps),
@@ -136,7 +136,7 @@ def work_of(state: GroupState, member: Member) -> int:
 def siblings_committed(member: Member, kept: Sequence[Member], life: int) -> bool:
     """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals.
 
-    Those that subscribe to something else are another application: what they find to do tells nothing of it.
+    Members that subscribe to other topics are another application: how much they have to do is no evidence.
     """
     topics = {topic for topic, *_ in member.assigned}
     return any(
@@ -151,9 +151,9 @@ def siblings_committed(member: Member, kept: Sequence[Member], life: int) -> boo
 def _returned(state: GroupState, change: Change) -> dict[str, int]:
     """Ids of departed members whose place a newcomer took, and where it is.
 
-    `SAME_PLACE`: on its host, as nobody else of the group: the client id is the same, or has been counted up,
-    or it was the only member on the host. `ELSEWHERE`: with the client id that only it had, among several, as
-    a pod with a name of its own has that was moved.
+    `SAME_PLACE`: on its host, as no other member of the group: the client id is the same, or has been counted
+    up, or it was the only member on the host. `ELSEWHERE`: with the client id that only it had, among
+    several, as a pod with a name of its own has that was moved.
     """
     fresh = [one for one in change.joined if one.instance_id is None]
     if not fresh:
@@ -171,7 +171,7 @@ def _returned(state: GroupState, change: Change) -> dict[str, int]:
 
 
 def _places(one: Member) -> tuple[tuple[str, str], ...]:
-    """Return what tells a member's place: client id and host, the host, the client id."""
+    """Return what identifies a member's place: client id and host, the host, the client id."""
     return (one.client_id, one.host), ("", one.host), (one.client_id, "")
 
 
@@ -194,7 +194,7 @@ def is_telling_silence(state: GroupState, member: Member, rest: Sequence[Member]
 def _unmoved(state: GroupState, member: Member) -> int:
     """How much its last commits without progress say of a member that commits while it is stalled.
 
-    2: none for longer than its siblings' share of such commits explains; 1: the siblings tell nothing.
+    2: none for longer than its siblings' share of such commits explains; 1: the siblings say nothing.
     """
     moved = member.moved or member.fresh or not member.commits
     if moved or (member.idle + 2) * member.cadence < member.session_timeout:

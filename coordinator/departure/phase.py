@@ -1,11 +1,11 @@
-"""How long the join phase lasted, and what those that stayed say of it.
+"""How long the join phase lasted, and what the surviving members say of it.
 
 A survivor learns of a rebalance with its next heartbeat, and rejoins at once or in its next poll(). It may
 commit as it gives up its partitions; it commits no more until the phase is over, unless the group is
 cooperative. So its last commit bounds when it rejoined. If the phase ended with a survivor, one rejoined at
 its very end; if it was held by another, all had rejoined within a heartbeat of its beginning.
 
-No record holds the heartbeat interval. Clients default to 3 s and are told to keep it below a third of the
+No record holds the heartbeat interval. Clients default to 3 s and are advised to keep it below a third of the
 session, which is what platforms set it to. A few candidates are tried; a group keeps how likely each is.
 """
 
@@ -95,7 +95,7 @@ class Span:
         return np.asarray(low + (table.take(self.place + 1, axis=-1) - low) * self.share)
 
     def begun_by_beat(self, table: Array) -> Array:
-        """Return the same of those that depend on the heartbeat interval: (ways, intervals, times)."""
+        """Return the same for the ways that depend on the heartbeat interval: (ways, intervals, times)."""
         count, ages = table.shape[-2:]
         rows = ages * np.arange(count)[:, None]
         flat = table.reshape(-1, count * ages)
@@ -140,7 +140,7 @@ def grid_of(evidence: Evidence) -> Grid:
         # Rounded up, so that grids are made once.
         most = next((edge for edge in _EDGES if edge >= evidence.since), _EDGES[-1])
         if not evidence.aborted and (evidence.kept or evidence.joined):
-            # Whoever has not rejoined at the deadline is removed, and somebody had.
+            # A member that has not rejoined at the deadline is removed, and at least one had rejoined.
             most = min(most, evidence.deadline + _DEADLINE_MS[1])
     low = max(float(least), 0.0)
     last = max((trace.last for trace in evidence.survivors), default=-1)
@@ -170,7 +170,7 @@ def phase_of(evidence: Evidence, grid: Grid, by: Fitted) -> Phase:
 
 @lru_cache(maxsize=_KEPT)
 def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
-    """Return within how long survivors rejoin; `busy`: for how long (ms) one of them may not look."""
+    """Return within how long survivors rejoin; `busy`: for how long (ms) one of them may not poll."""
     beats = np.array(candidates(session), float)
     waits = beats[:, None] * (1 + aborted)
     spread = np.minimum(waits + 100 + busy, np.maximum(grid.middle, _NARROW_MS))
@@ -214,7 +214,7 @@ def _prior(
 
 @lru_cache(maxsize=_KEPT)
 def _emptied(grid: Grid, span: Span) -> tuple[Array, Array]:
-    """Return the same where nobody is left, for whom a phase would wait."""
+    """Return the same where no member is left for which a phase would wait."""
     prior = np.broadcast_to((grid.edges[1:] <= _NARROW_MS).astype(float), span.spread.shape)
     return prior / grid.width, np.cumsum(prior, axis=1)
 

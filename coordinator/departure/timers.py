@@ -34,15 +34,15 @@ LOADED_LATE_MS = 2_500
 
 # A client commits, and gives up its partitions, within so long before its LeaveGroup.
 _CLOSE_MS, _SLOW_CLOSE_MS = 150.0, 1_000.0
-# A client that is about to look sees the breach of its interval within so long (retry.backoff.ms and more).
+# A client that is about to check sees the breach of its interval within so long (retry.backoff.ms and more).
 _NOTICED_MS = 500.0
 _MOST_NOTICED_MS = 3_000.0
-# Nobody asks what is over more than so long after the end of the join phase.
+# Timers that end later than this after the join phase are never asked for.
 _PAST_MS = 50.0
 _SYNC_MS, _LEAST = 500.0, 1e-6
 # A broker that goes on expires within so long what has run out meanwhile.
 _WAKING_MS = 3_000.0
-# A max.poll.interval that nobody knows, in session timeouts: five minutes is aiokafka's default, beside 10 s.
+# An unknown max.poll.interval, in session timeouts: five minutes is aiokafka's default, beside 10 s.
 _HIDDEN = ((1.0, 5.0, 0.5), (5.0, 35.0, 0.5))
 
 
@@ -90,7 +90,7 @@ def expired(
             [late for _, gap, weight in waits for late in scaled(_difference(gap, beat), weight, session)]
             for beat in beats
         ]
-    # Who commits within transactions is rare: its usual interval tells enough.
+    # Clients that commit within transactions are rare: their usual interval says enough.
     rest = [(session, gap, weight * (1 - by.transactional)) for _, gap, weight in waits]
     return [
         scaled(_difference(intervals.usual, beat), by.transactional, session) + _later_of(rest, beat)
@@ -141,7 +141,7 @@ def _declining(least: float, most: float, weight: float) -> list[Wait]:
 def _closed(
     one: Departed, intervals: Intervals, expired: list[list[Wait]], client: Client, by: Fitted
 ) -> list[list[Wait]]:
-    """Return when the session ends of one that may also have closed, of which its last commit tells."""
+    """Return when a member's session ends that may also have closed, which its last commit would show."""
     if not one.rearms:
         return expired
     closing = scaled(_closing(one, intervals, client, by), by.closed, one.session)
@@ -181,7 +181,7 @@ def stalled(
 ) -> tuple[list[Wait], list[list[Wait]]]:
     """Return when one is removed whose application stopped polling.
 
-    First the waits of any heartbeat interval, then those that depend on it, for each of `beats` (ms).
+    First the waits of any heartbeat interval, then the waits that depend on it, for each of `beats` (ms).
     """
     limit = float(one.poll_interval or one.rebalance)
     if one.poll_interval or (limit and not client.hides):
@@ -189,7 +189,7 @@ def stalled(
     hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
     if not limit or not may_reveal_poll_interval(one):
         return hidden, [[] for _ in beats]
-    # Of the family that tells it, the limit is known.
+    # If it is of a family whose JoinGroup holds the interval, the limit is known.
     other = CLIENTS["kafka-python"]
     usual, noticed = _waits_with_limit(one, intervals, limit, beats, other, by)
     tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
@@ -281,7 +281,8 @@ class _Modes(NamedTuple):
 def _breached(intervals: Intervals, limit: float, modes: _Modes) -> list[Wait]:
     """Return when one that had work is gone, whose last poll was `limit` before its client saw that."""
     works = 1 - intervals.idle
-    # Who commits a batch commits as it ends; of one that polls no more then, the last poll came before.
+    # A client that commits each batch commits as the batch ends; if it polls no more, its last poll came
+    # before.
     earlier = [(-most, -least, weight) for least, most, weight in intervals.working()]
     found = scaled(intervals.working(), modes.behind / 2, limit)
     found += scaled(earlier, modes.before / max(works, _LEAST), limit)
@@ -296,7 +297,7 @@ def _noticed(intervals: Intervals, limit: float, notice: float, modes: _Modes) -
 
 
 def _modes(intervals: Intervals, client: Client, by: Fitted) -> _Modes:
-    """Weigh the modes: a timer's intervals are multiples of one, those of an application's commits vary."""
+    """Weigh the modes: a timer's intervals are multiples of one interval, an application's intervals vary."""
     timer = intervals.timer
     ahead, behind = client.background * timer, client.in_poll * timer
     at = client.per_poll * ((1 - timer) * 4 + 0.5 * timer)

@@ -86,7 +86,7 @@ def judge(members: Sequence[Member], evidence: Evidence, *, history: bool) -> Ju
 def verdicts(
     member: Member | MemberEntry, one: Departed, ways: Sequence[float], told: str = ""
 ) -> tuple[CauseEntry, ...]:
-    """Return the causes of one member, likeliest first; `told`: what others add to the sentence."""
+    """Return the causes of one member, likeliest first; `told`: what other members add to the sentence."""
     causes = STATIC_CAUSE_OF if one.static else CAUSE_OF
     ranked = sorted(((share, way) for way, share in enumerate(ways) if share >= _LEAST), reverse=True)
     return tuple(
@@ -127,7 +127,7 @@ def held_by(explained: Explained) -> int | None:
 
 
 def details_of(judged: Judged) -> Details:
-    """Return what a rebalance's details say of it: who held it, and the evidence for the driver."""
+    """Return the member that a rebalance waited for, and the evidence for the driver, as details of it."""
     if judged.explained is None or not judged.gone:
         return {}
     place = held_by(judged.explained)

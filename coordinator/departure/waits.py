@@ -34,9 +34,9 @@ SLACK_MS = 25.0
 
 _ENOUGH, _PICKED = 3, 4
 _LONG = 2.5
-# Who has made so much of the commits that its interval allows has not paused for long.
+# A member that made this share of the commits that its interval allows has not paused for long.
 _MOSTLY, _MOST_COUNTED = 0.8, 40
-# Where nobody of the group tells how often it commits: the intervals that clients are usually given.
+# Where no member shows how often it commits: the intervals that clients are usually configured with.
 _USUAL_MS = (1_000, 5_000, 10_000, 30_000)
 _MULTIPLE = 0.08
 _LEAST_MS, _LONGER = 50.0, 1.02
@@ -129,7 +129,7 @@ def _ages(most: float) -> tuple[tuple[float, float], ...]:
 
 
 def of_departed(one: Departed, siblings: Sequence[int], by: Fitted) -> Intervals:
-    """Return the commit intervals of a departed member; `siblings`: intervals of those that stayed."""
+    """Return the commit intervals of a departed member; `siblings`: intervals of the members that stayed."""
     idle = _ALWAYS if one.trace.idle else _idleness(one, siblings, by)
     usual = _intervals(one.trace.gaps, siblings, idle, one.since)
     return usual._replace(extra=_extra(one.trace.gaps, by), young=one.young, lull=float(one.lull))
@@ -152,7 +152,7 @@ def _idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
 
 
 def _own_idleness(trace: Trace, since: int, by: Fitted) -> float:
-    """How often it had nothing to commit: its own long pauses tell, and how many commits it made in all."""
+    """How often it had nothing to commit: by its own long pauses, and by how many commits it made in all."""
     gaps = trace.gaps
     if not gaps:
         return by.idle_unseen

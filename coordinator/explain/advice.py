@@ -123,7 +123,7 @@ def _unclosed(facts: Facts) -> Iterable[Advice]:
         again.update({(m.client_id, m.host) for m in left} & came)
     for (client, host), times in again.most_common(1):
         if times >= _CHANGED:
-            reason = f"{times} times a new member of it came while the group waited for an old one"
+            reason = f"{times} times a new member of it joined while the group waited for an old one"
             remedy = "if it makes a new consumer after an error, let it close the old one first"
             yield Advice("close()", remedy, reason, client, host)
 
@@ -145,7 +145,9 @@ def _shared(facts: Facts) -> Iterable[Advice]:
     asked = {topic for topics in facts.subscriptions.values() for topic in topics}
     foreign = visits.unsubscribed(facts.state, asked)
     if foreign:
-        reason = f"commits while members live for topics that none reads: {', '.join(foreign[:_NAMED])}"
+        reason = (
+            f"offsets are committed for topics to which no member subscribes: {', '.join(foreign[:_NAMED])}"
+        )
         yield Advice("group.id", "look for a member that assigns itself, or a transactional producer", reason)
 
 
@@ -230,7 +232,7 @@ def _static(facts: Facts) -> Iterable[Advice]:
     timeout = "session.timeout.ms" if facts.state.group_type == "classic" else "consumer.session.timeout.ms"
     remedy = f"set it per process, and {timeout} above the time a restart takes"
     able = {family.static for family in facts.families}
-    remedy += "" if able == {True} else ", where the client has it"
+    remedy += "" if able == {True} else ", if the client supports it"
     static = any(m.instance_id for m in facts.members) or bool(_instances(facts.findings, "left"))
     if facts.state.group_type == "share" or False in able or static:
         pass
@@ -298,7 +300,7 @@ def _scheduled(facts: Facts) -> Iterable[Advice]:
     """Suggest to declare a schedule on which members come and go; it is not followed before it is."""
     every = schedules.interval(facts.findings)
     if every is not None and not facts.settings.expected_churn:
-        reason = f"members join, work and leave every {seconds(every)}, each time with a goodbye"
+        reason = f"members join, work and leave every {seconds(every)}, each time with a LeaveGroup"
         remedy = "if that is meant, declare expected_churn for the group: it is no storm then"
         yield Advice("groups", remedy, reason)
 
@@ -322,9 +324,13 @@ def _change(facts: Facts, wanted: str) -> str:
     how = f"change to {wanted}"
     if wanted == _COOPERATIVE:
         mixed = all(family.mixes_assignors for family in facts.families)
-        how += ", in two roll-outs" if mixed else ", with all members stopped: librdkafka mixes it with none"
+        how += (
+            ", in two roll-outs"
+            if mixed
+            else ", with all members stopped: librdkafka cannot mix it with another assignor"
+        )
     known = all(family.assignors is not None for family in facts.families)
-    return how if known else f"{how}, where all its clients have it"
+    return how if known else f"{how}, if all its clients support it"
 
 
 def _spread(facts: Facts) -> Iterable[Advice]:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.finding import Finding, finding_id
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rebalance_monitor.coordinator.findings.kinds import Scope, Severity
+    from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 
     Overrides = Callable[[Kind, str, Severity], Severity]
     """Kind, group and severity -> the severity that is configured for them (`severity_of`)."""

@@ -29,5 +29,5 @@ def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:
             explained[entry.member_id] = explained.get(entry.member_id, 0.0) + entry.confidence
         rest = round(1 - max(explained.values(), default=0.0), 2)
         if rest > 0:
-            entries.append(CauseEntry(Cause.UNKNOWN, rest, "the records speak for no single cause"))
+            entries.append(CauseEntry(Cause.UNKNOWN, rest, "the records do not point to a single cause"))
     return tuple(entries)

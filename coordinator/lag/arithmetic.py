@@ -1,9 +1,9 @@
 """Lag of a partition, in records and in seconds, from its committed offset and the ends of its topic.
 
 Lag is to the high watermark, as in Kafka's own tool. Three things are unknown, never a number: the lag of a
-partition without a committed offset (end - 0 would be made up), of one whose end nobody told, and of one
-whose committed offset lies beyond an end that was asked for after the commit: the topic was truncated or made
-anew. An end that is older than the commit may be smaller: then nothing waits, as far as anybody knows.
+partition without a committed offset (end - 0 would be made up), of one whose end no broker answered, and of
+one whose committed offset lies beyond an end that was asked for after the commit: the topic was truncated or
+made anew. An end that is older than the commit may be smaller: then nothing waits, as far as anybody knows.
 
 Seconds are the age of the oldest record that waits. When it was written is not asked for; it lies between the
 last sample whose end had not passed the committed offset and the first that had, and is interpolated there.
@@ -20,7 +20,7 @@ SKEW_MS = 2_000
 
 
 class Seconds(NamedTuple):
-    """Age (ms) of the oldest waiting record: estimate and bounds; `high` None where nobody knows."""
+    """Age (ms) of the oldest waiting record: estimate and bounds; `high` None where it is not known."""
 
     estimate: int
     low: int

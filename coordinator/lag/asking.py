@@ -85,7 +85,7 @@ def _rank(consumed: Consumed, at: int) -> int:
 
 
 def take(groups: Mapping[str, Consumed], sample: EndsSample) -> None:
-    """Take the answers of a sample, and judge those of before."""
+    """Take the answers of a sample, and decide the doubts of the samples before."""
     for consumed in groups.values():
         if consumed.asked.at >= 0:
             _judge(consumed, sample.asked_at)
@@ -137,7 +137,7 @@ def _positions(consumed: Consumed) -> Places:
     """Return the positions of a group that commits by transactions: what the brokers answered.
 
     The time of a commit is not in the answer: that of the topic's commit of the same offset, else the time
-    at which the offset was first told.
+    at which the brokers first answered with the offset.
     """
     asked, found = consumed.asked, dict[str, dict[int, Position]]()
     for topic, offsets in asked.offsets.items():

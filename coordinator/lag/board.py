@@ -41,7 +41,7 @@ MAX_LONE = 10_000
 class Board:
     """The groups' positions and lag; not for several threads, but for `topics`.
 
-    `measures`: whether samples of ends will come. Without them nobody asks for single positions, which are
+    `measures`: whether samples of ends will come. Without them no caller needs single positions, which are
     the dearest part: when and how fast a group commits is all that is kept.
     """
 
@@ -71,7 +71,7 @@ class Board:
         if self._measures and (known := self.groups.get(group)) is not None and known.repeat(held):
             self._note(known, held, now, shard)
             return
-        # A topic of a longer name is none that Kafka makes: whoever committed to it forged the record.
+        # Kafka creates no topic with a longer name: the record of such a commit is forged.
         found = {
             topic: taken for topic, taken in positions.places_of(held).items() if len(topic) <= MAX_TOPIC
         }
@@ -112,7 +112,7 @@ class Board:
         return gone
 
     def want(self, now: int) -> None:
-        """Work out which topics to ask for at `now` (ms), now and then: it looks at every position."""
+        """Work out which topics to ask for at `now` (ms), now and then: it reads every position."""
         if not self._measures or self._wanted_at <= now < self._wanted_at + WANT_MS:
             return
         self._wanted_at = now

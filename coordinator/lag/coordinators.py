@@ -1,11 +1,12 @@
 """Coordinators that do not answer: no member of their groups can commit meanwhile, so no silence counts.
 
 Ends come from the leaders of the topics, commits go to the group's coordinator: the leader of its partition
-of the offsets topic. While that one is away records arrive and nobody commits, however well the members are.
-Such groups are not judged, and their windows begin anew when the coordinator is back.
+of the offsets topic. While that broker is away records arrive and no member can commit, however well the
+members are. Such groups are not judged, and their windows begin anew when the coordinator is back.
 
-The probe says who is away: a broker without an answer, or a partition without a leader, or with another one
-than before. If a group of the partition commits all the same, clients reach what only the probe does not.
+The probe says which broker is away: a broker without an answer, or a partition without a leader, or with
+another one than before. If a group of the partition commits all the same, clients reach what only the probe
+does not.
 """
 
 from __future__ import annotations

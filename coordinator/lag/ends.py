@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 UNKNOWN = -1
-"""In place of an offset that nobody told."""
+"""In place of an offset that no broker answered."""
 
 A_SECOND = 50
 """Groups whose committed offsets are asked for at most in a second."""
@@ -30,7 +30,7 @@ class EndsSample:
 
     `latest`: topic -> high watermark of each partition, in the order of their numbers. `earliest`: the same
     for the first offset that is still there, empty in a sample that did not ask. `ids`: topic -> topic id, ""
-    where the broker tells none. `gone`: topics that do not exist. `partial`: why answers are missing, one
+    where the broker answers none. `gone`: topics that do not exist. `partial`: why answers are missing, one
     sentence, "" where none is. `is_away`: no broker answered at all. `took_cpu_ms`: CPU time of the client.
     `stable`: topic -> last stable offset of each partition, only of topics in which an open transaction holds
     one below the high watermark. `fetched`: group -> topic -> partition -> committed offset, of the groups
@@ -52,11 +52,11 @@ class EndsSample:
     refused: dict[str, str] = field(default_factory=dict)
 
     def end(self, topic: str, partition: int) -> int:
-        """Return the high watermark of a partition, UNKNOWN where nobody told it."""
+        """Return the high watermark of a partition, UNKNOWN where no broker answered it."""
         return _at(self.latest.get(topic, ()), partition)
 
     def begin(self, topic: str, partition: int) -> int:
-        """Return the first offset of a partition, UNKNOWN where nobody told it."""
+        """Return the first offset of a partition, UNKNOWN where no broker answered it."""
         return _at(self.earliest.get(topic, ()), partition)
 
     def last_stable(self, topic: str, partition: int) -> int:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag import continuing
 from rebalance_monitor.coordinator.lag.board import Board
-from rebalance_monitor.coordinator.lag.continuing import Silences
 from rebalance_monitor.coordinator.lag.costs.incidents import Costs, RollUpCosts
 from rebalance_monitor.coordinator.lag.costs.rebalances import RebalanceCosts
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
-from rebalance_monitor.coordinator.lag.judging import Judging
-from rebalance_monitor.coordinator.lag.losses import Losses
-from rebalance_monitor.coordinator.lag.unowned import Unowned, wanted
+from rebalance_monitor.coordinator.lag.judging import continuing
+from rebalance_monitor.coordinator.lag.judging.continuing import Silences
+from rebalance_monitor.coordinator.lag.judging.losses import Losses
+from rebalance_monitor.coordinator.lag.judging.standstills import Standstills
+from rebalance_monitor.coordinator.lag.judging.unowned import Unowned, wanted
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 PARTIAL_SAMPLES = 12
-"""So many samples in a row must miss ends until that is told: leaders move, and brokers restart."""
+"""So many samples in a row must miss ends until that is reported: leaders move, and brokers restart."""
 
 
 _REBALANCED = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
@@ -75,7 +75,7 @@ class Lag:
     ) -> None:
         memory = state or {}
         self.board = board or Board()
-        self._judging = Judging(settings, cluster, memory.get("judging"))
+        self._judging = Standstills(settings, cluster, memory.get("judging"))
         self._silences = msgspec.convert(memory.get("silences", {}), Silences)
         self._judging.silences = self._silences
         self._losses = Losses(settings, cluster, memory.get("losses"))
@@ -101,7 +101,7 @@ class Lag:
         }
 
     def on_batch(self, told: list[Finding], news: News) -> list[Finding]:
-        """Return a batch's findings with what they cost, and those that lag decides."""
+        """Return a batch's findings with what they cost, and the findings that lag decides."""
         for one in told:
             continuing.learn(self._silences, one)
         told = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in told]
@@ -186,7 +186,7 @@ class Lag:
     def missing(self) -> str | None:
         """Return why ends are not known, "" where all are, None where no broker answers, or none was asked.
 
-        That the brokers are away is told by others.
+        Another part publishes that the brokers are away.
         """
         sample = self.board.sample
         if sample is None or sample.is_away:
@@ -219,7 +219,7 @@ class Lag:
             found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
             if summary.get("state") == Status.EMPTY:
                 self._rebalances.forget(group)
-                # Whoever stood still is gone: the group's emptiness goes on with it.
+                # The member that stood still has left: `group_empty` is the incident from now on.
                 found += self._judging.end(group, sample.at, "confirmed")
             elif summary and group not in busy:
                 found += self._judging.on_sample(group, consumed, summary)

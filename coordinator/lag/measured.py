@@ -1,6 +1,6 @@
 """What one sample of ends says of a group: its lag by topic and partition, and the sources of the numbers.
 
-Partitions are kept packed and made when somebody looks at them: most never are.
+Partitions are kept packed, and unpacked when a caller reads them: most never are.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Partitions(Sequence[PartitionLag]):
     @overload
     def __getitem__(self, place: slice) -> list[PartitionLag]: ...
     def __getitem__(self, place: int | slice) -> PartitionLag | list[PartitionLag]:
-        """Return the partition at a place, or those of a slice."""
+        """Return the partition at a place, or the partitions of a slice."""
         if isinstance(place, slice):
             return [self[one] for one in range(len(self))[place]]
         number = range(len(self))[place]
@@ -189,7 +189,7 @@ class Totals(Sequence[tuple[int, int]]):
     @overload
     def __getitem__(self, place: slice) -> list[tuple[int, int]]: ...
     def __getitem__(self, place: int | slice) -> tuple[int, int] | list[tuple[int, int]]:
-        """Return the total at a place, or those of a slice."""
+        """Return the total at a place, or the totals of a slice."""
         if isinstance(place, slice):
             return self.copied()[place]
         since, pairs = self._held

@@ -2,7 +2,7 @@
 
 A group without a record of its own (its consumers assign themselves partitions, or an application stores
 offsets under a name) has no state but its positions. There may be any number of such names, so a shard keeps
-those that committed last. While history is read every group may be one of them still.
+the names that committed last. While history is read every group may be one of them still.
 """
 
 from __future__ import annotations

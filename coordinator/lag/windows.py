@@ -30,7 +30,7 @@ PUBLISHED_MS = 10_000
 """Two positions of a partition that a group publishes are within this time, however often it commits."""
 
 MARKER = 1
-"""A transaction's marker takes an offset that nobody reads, and may come after the last record's commit."""
+"""A transaction's marker takes an offset that no consumer reads, and may follow the last record's commit."""
 
 
 class Verdict(StrEnum):
@@ -65,7 +65,7 @@ class Track(msgspec.Struct, gc=False):
 
 
 class Owner(msgspec.Struct, frozen=True, gc=False):
-    """Who reads a partition, as far as its commits tell.
+    """The member that reads a partition, as its commits show it.
 
     `committed`: when it last committed anything (ms), `cadence` its usual time between commits (ms); -1 where
     that is not known.
@@ -107,7 +107,7 @@ def observe(track: Track, lag: int | None, at: int) -> None:
 
 
 def pause(track: Track) -> None:
-    """Begin the windows anew: the group rebalances, or nobody knows what became of it."""
+    """Begin the windows anew: the group rebalances, or what became of it is not known."""
     track.grown = track.rising = track.low = track.base = -1
 
 

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.rebalance import baselines, visits
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status

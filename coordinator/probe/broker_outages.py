@@ -22,7 +22,8 @@ import msgspec
 from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry
 from rebalance_monitor.coordinator.findings.incidents import make
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.massed import BESIDE, before
 from rebalance_monitor.coordinator.findings.wording import counted, seconds
 

@@ -9,7 +9,8 @@ from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, probe_anchor
 from rebalance_monitor.coordinator.findings.incidents import make
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.probe import group_summaries
 from rebalance_monitor.coordinator.probe.answers import after

@@ -1,6 +1,6 @@
-"""The finding about one member that stands beside the rebalance, or the `group_empty`, in which it went.
+"""The finding about one departed member, published beside the `rebalance` or `group_empty` that it caused.
 
-Records decide it in the operator (`report.py`) and looks of the probe again on the driver
+Records decide it in the operator (`report.py`) and probe samples once more on the driver
 (`reattribution.py`): what it is and how much it says are the same for both.
 """
 

@@ -33,7 +33,8 @@ from rebalance_monitor.coordinator.findings.finding import (
     join_end,
     record_anchor,
 )
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import maybe_removed, seconds
 from rebalance_monitor.coordinator.rebalance import beside, report

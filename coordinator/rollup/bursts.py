@@ -17,7 +17,8 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, Finding
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity, louder
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity, louder
 from rebalance_monitor.coordinator.refine.refinement import among_the_same
 from rebalance_monitor.coordinator.rollup.burst_incidents import BurstIncidents
 

@@ -21,7 +21,8 @@ import msgspec
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.incidents import make
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.rebuild_incidents import SETTLED_MS, Held, subject_of
 from rebalance_monitor.coordinator.state.state_machine import Status
 

@@ -1,7 +1,7 @@
-"""Which groups are due at a clock, without a look at every group: only rows and wakes change when that is.
+"""Which groups are due at a clock, without reading every group: only rows and wakes change when that is.
 
 A coordinator that stays open asks several times a second, and few groups are due at a time. One that is
-opened for a single batch, as Spark's is, asks once: then looking at every group is cheaper than sorting them.
+opened for a single batch, as Spark's is, asks once: then reading every group is cheaper than sorting them.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ VOID = 4
 
 
 class Wakes:
-    """Follows the groups of `store`; whoever changes when a group is due must `touch` it."""
+    """Follows the groups of `store`.
 
-    __slots__ = ("_heap", "_known", "_store", "_touched", "_was_asked")
+    `touched`: groups that may be due at another time than before. The code that changes when a group is due
+    adds it, without a call: most rows are commit runs.
+    """
+
+    __slots__ = ("_heap", "_known", "_store", "_was_asked", "touched")
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
-        self._touched: set[str] = set()
+        self.touched: set[str] = set()
         self._was_asked = False
         self._heap: list[tuple[int, str]] = []
         # When each group is due by the heap's newest entry of it; older entries are void.
         self._known: dict[str, int] | None = None
 
-    def touch(self, group: str) -> None:
-        """Note that a group may be due at another time than before."""
-        self._touched.add(group)
-
     def forget(self) -> None:
-        """Look at every group again: all of them may be due at another time."""
+        """Read every group again: all of them may be due at another time."""
         self._known = None
-        self._touched.clear()
+        self.touched.clear()
 
     def due(self, now: int) -> list[str]:
-        """Return the groups to be looked at on a clock of `now` ms, by name."""
+        """Return the groups that are due at a clock of `now` ms, by name."""
         if not self._was_asked:
             self._was_asked = True
-            self._touched.clear()
+            self.touched.clear()
             return self._store.due(now)
         if self._known is None or len(self._heap) > VOID * (len(self._known) + VOID):
             self._known = dict(self._store.wakes())
@@ -52,12 +52,12 @@ class Wakes:
         else:
             self._learn(self._known)
         found = self._taken(self._known, now)
-        # Looking at them says when they are due next; if that fails, they are due still.
-        self._touched = set(found)
+        # Their detectors set when they are due next; where one fails its group is due still.
+        self.touched = set(found)
         return sorted(found)
 
     def _learn(self, known: dict[str, int]) -> None:
-        for group in self._touched:
+        for group in self.touched:
             wake = self._store.wake_of(group)
             if wake is None:
                 known.pop(group, None)

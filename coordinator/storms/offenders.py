@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,9 +18,34 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Details
 
 MAJORITY = 0.5
+MAIN_SHARE = 1 / 3
+"""A client behind less of the rebalances is not called the worst offender."""
+NO_OFFENDER = "no member is behind a third of the rebalances"
 _LEAST_CHARACTERS, _SEVERAL = 3, 2
 _THREAD = re.compile(r"-StreamThread-\d+(-(restore-)?consumer)?$")
 _PIECES = re.compile(r"[-._]")
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """The worst offender of a storm. share: of its rebalances, 0..1. host: "" where it has several."""
+
+    client_id: str
+    host: str
+    share: float
+
+
+def is_main(share: float) -> bool:
+    """Whether a client behind this share of the rebalances is the worst offender."""
+    return share >= MAIN_SHARE
+
+
+def main_offender(details: Details) -> Offender | None:
+    """Return the worst offender that a storm's details name, None where no client is behind a third of it."""
+    client, share = details.get("worst_client"), details.get("worst_share")
+    if not client or not isinstance(share, int | float) or not is_main(share):
+        return None
+    return Offender(str(client), str(details.get("worst_host", "")).lstrip("/"), share)
 
 
 def instance_of(client: str) -> str:

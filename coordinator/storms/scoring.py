@@ -29,7 +29,7 @@ instance ids."""
 _UNSTABLE = 2
 _DISRUPTIVE = YOUNG | {Code.LOST, Code.SAME, Code.FAILED}
 _MEMBER = 4
-_LEAST_SHARE, _OWN_SHARE = 0.1, 1 / 3
+_LEAST_SHARE = 0.1
 
 
 def weights(storm: StormState) -> list[int]:
@@ -76,7 +76,7 @@ def worst(storm: StormState) -> Details:
             tally.setdefault(client, Counter())[host] += weight
     clients = {name: hosts.total() for name, hosts in tally.items()}
     client, count = _most(clients)
-    if count < _OWN_SHARE * sum(told) and (several := offenders.common(clients, sum(told))):
+    if count < offenders.MAIN_SHARE * sum(told) and (several := offenders.common(clients, sum(told))):
         return several
     if count <= 0 or count < _LEAST_SHARE * sum(told):
         return {}

@@ -30,7 +30,7 @@ SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one contract fared on one sample: rows looked at, rows that break it, some of their values."""
+    """How one contract fared on one sample: rows read, rows that break it, some of their values."""
 
     suite: str
     means: str

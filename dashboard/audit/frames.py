@@ -10,7 +10,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from rebalance_monitor.dashboard.tables.files import date_of
 
@@ -24,7 +25,7 @@ _FRESH = frozenset({Cause.FIRST_START.value, Cause.GROUP_MIGRATED.value})
 
 
 def findings_frame(rows: Sequence[Mapping[str, Any]], place: Callable[[str], int] | None) -> list[Row]:
-    """Return the frame of findings; `place` tells the shard of a group, None where nobody knows."""
+    """Return the frame of findings; `place` returns the shard of a group, None where it is not known."""
     grown = _grown(rows)
     return [{**_finding(row, place), "generation_grows": grown[n]} for n, row in enumerate(rows)]
 

@@ -15,7 +15,9 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.config.teams import nobodys
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard.metrics import compatible, lag_series
 from rebalance_monitor.dashboard.metrics.compatible import Shown
 from rebalance_monitor.dashboard.metrics.definitions import METRICS, OTHER
@@ -121,12 +123,14 @@ class SnapshotCollector(Collector):
         build: Mapping[str, str],
         clock: Callable[[], float],
         wanted: Wanted | None = None,
+        team_of: Callable[[str], str] = nobodys,
     ) -> None:
         self._snapshot = snapshot
         self._tallies = tallies
         self._build = tuple(build.get(label, "") for label in METRICS["build"].labels)
         self._clock = clock
         self._wanted = wanted or Wanted()
+        self._team_of = team_of
 
     def describe(self) -> Iterable[Family]:
         """Name the families without a scrape."""
@@ -143,6 +147,7 @@ class SnapshotCollector(Collector):
                 _tally(page, group, tally)
             _totals(page, self._tallies)
             label_of = self._tallies.places.label
+            _teams(page, {label_of(name) for name in known.groups}, self._team_of)
             seated = {name: one for name, one in known.lags.items() if label_of(name) == name != OTHER}
             members = {name: _members(view) for name, view in known.groups.items() if label_of(name) == name}
         partitions = lag_series.add_partitions(page.add, seated, self._wanted)
@@ -151,6 +156,13 @@ class SnapshotCollector(Collector):
         yield from (family for family in page.families.values() if family.samples)
         shown = Shown(_text(known.cluster), seated, partitions, members)
         yield from compatible.families(self._wanted.names, shown, _text)
+
+
+def _teams(page: _Page, labels: Iterable[str | None], team_of: Callable[[str], str]) -> None:
+    """Add whose the groups with series are, so that queries can join their series with a team."""
+    for label in labels:
+        if label is not None:
+            page.add("group", 1, label, "" if label == OTHER else team_of(label))
 
 
 def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) -> None:

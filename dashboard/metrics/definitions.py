@@ -66,6 +66,12 @@ _PARTITION = ("group", "topic", "partition")
 """Labels of what is given by partition, for the groups of `metrics.partitions`."""
 
 GROUP_METRICS = (
+    Metric(
+        "group",
+        MetricType.INFO,
+        ("group", "team"),
+        "1 for each group with series, and for `(other)`; the team as of `detection.groups`, else empty",
+    ),
     _gauge("group_state", "1 for the state the group is in", "group", "group_type", "state"),
     _gauge("group_members", "members of the group", "group"),
     _gauge("group_generation", "generation of the group, epoch of an epoch-based one", "group"),

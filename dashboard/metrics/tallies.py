@@ -1,6 +1,6 @@
 """Counters and histograms behind `/metrics`, with a bound on how many groups have series of their own.
 
-Which groups: those that `allow` matches and `deny` does not, in the order in which they are heard of, at most
+Which groups: the ones that `allow` matches and `deny` does not, in the order of their first news, at most
 `max_groups`. Trouble always has a name: a group with a warning takes the place of one that never had a
 finding, else of one with mere information, else of another troubled one, whichever was heard of longest ago;
 one with mere information only that of a quiet one. What is counted as `(other)` stays there, so that no
@@ -18,7 +18,8 @@ from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.findings.causes import OF_MONITOR, Cause
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.dashboard.metrics.definitions import DELAY, OTHER, SHORT, STAGE
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class Limits:
 
 
 class Places:
-    """Who has series of its own; `gone` is called with each group that loses its place."""
+    """The groups that have series of their own; `gone` is called with each group that loses its place."""
 
     def __init__(self, limits: Limits, gone: Callable[[str], object]) -> None:
         self._most = limits.max_groups
@@ -118,7 +119,7 @@ class Places:
         self._gone = gone
         self._rank: dict[str, int] = {}
         self._seats: tuple[dict[str, None], ...] = tuple({} for _ in range(TROUBLED + 1))
-        """By rank, whoever has been heard of longest ago first."""
+        """By rank, the groups whose last finding or summary is oldest first."""
 
     def seat(self, group: str, rank: int = QUIET) -> str | None:
         """Return the label of `group`, giving it a place if there is one; None for a denied group."""
@@ -230,7 +231,7 @@ class Tallies:
 
     def _seat(self, groups: Iterable[str]) -> None:
         if self.places.is_full and OTHER in self.groups:
-            # Quiet groups take nobody's place, and commits of thousands come with every batch.
+            # Quiet groups take no other group's place, and commits of thousands come with every batch.
             return
         for group in groups:
             label = self.places.seat(group)
@@ -247,7 +248,7 @@ class Tallies:
             self.delays[KINDS[finding.kind].driven_by.value].observe(delay, _mark(finding, delay))
         if finding.kind is Kind.REBALANCE:
             self.causes[_cause(finding)] += 1
-        # The end of what a removed group had open gives nobody a place.
+        # The end of a removed group's incidents gives no group a place.
         if finding.group is None or finding.phase == "resolved" or finding.kind is Kind.GROUP_REMOVED:
             return
         label = self.places.seat(finding.group, EVENTFUL if finding.severity is Severity.INFO else TROUBLED)

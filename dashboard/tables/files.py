@@ -67,7 +67,7 @@ def write_rows(
 
 
 def forget_batch(folder: Place, query_id: str, batch_id: int) -> None:
-    """Delete what a batch wrote: it runs again, and may have nothing to tell of some day, or of none."""
+    """Delete what a batch wrote: it runs again, and may have no findings of some day, or none at all."""
     for path in folder.glob(f"date=*/{file_name(query_id, batch_id)}"):
         path.unlink(missing_ok=True)
 

@@ -2,7 +2,7 @@
 
 For queries it has typed columns; for the monitor's own next start it also keeps each whole summary, the
 newest finding of every open incident, which is where pages begin after a restart.
-What was told after the file was written is taken from the findings table by `restored`.
+Findings published after the file was written are taken from the findings table by `restored`.
 Refuses a file of another schema version: it is written anew within seconds.
 """
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 FILE = "groups.parquet"
 SLACK_MS = 60_000
-"""Findings are stamped before their batch is committed, and told by then."""
+"""Findings are stamped before their batch is committed, and published by then."""
 _META = b"rebalance_monitor"
 _TEXT, _INT, _LONG, _REAL, _FLAG = pa.string(), pa.int32(), pa.int64(), pa.float64(), pa.bool_()
 _MEMBER = pa.struct(
@@ -115,7 +115,7 @@ class GroupsTable:
         replace_file(self._folder / FILE, parquet_bytes(table))
 
     def _take(self, groups: Mapping[str, GroupView]) -> None:
-        """Make the rows of groups that are new or have another summary; drop those of groups that went."""
+        """Make the rows of groups that are new or have another summary; drop the rows of removed groups."""
         seen = self._summaries
         changed = [view for name, view in groups.items() if seen.get(name) is not view.summary]
         stale = [view.name for view in changed] + [name for name in seen if name not in groups]
@@ -143,9 +143,9 @@ def read_groups(folder: Place) -> Known:
 
 
 def restored(known: Known, findings: Sequence[Finding]) -> Known:
-    """Return `known` with the newest findings, oldest first: those it has seen and those told after it.
+    """Return `known` with the newest findings, oldest first: the ones it has and the ones published after it.
 
-    A group that it does not have, and of which nothing was told since, had gone by then. Findings that were
+    A group that it does not have, and that has no finding since, had been removed by then. Findings that were
     counted already change nothing but the number of findings of an open incident.
     """
     since = known.kept_at - SLACK_MS
@@ -163,7 +163,7 @@ def restored(known: Known, findings: Sequence[Finding]) -> Known:
         elif finding.at > gone.get(finding.group, -1) and (
             finding.group in groups or finding.detected_at > since
         ):
-            # What was told together with the removal does not bring the group back.
+            # A finding published together with the removal does not bring the group back.
             view = groups.get(finding.group, GroupView(finding.group))
             groups[finding.group] = view.with_finding(finding, known.version)
     return replace(

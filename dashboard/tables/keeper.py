@@ -50,7 +50,7 @@ class Keeper:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Wait for the chore under way, then do those of the end."""
+        """Wait for the chore under way, then do the chores of the end."""
         self._stop.set()
         self._thread.join()
         for chore in self._chores:

@@ -15,7 +15,7 @@ from rebalance_monitor.checkpoints.storage.places import is_remote
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.storage.places import Place
 
-# Who wants few rows of a merged file reads the groups that they are in.
+# A query for few rows of a merged file reads only the row groups that hold them.
 ROWS_OF_GROUP = 1_000
 
 

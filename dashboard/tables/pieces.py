@@ -1,9 +1,9 @@
 """Pieces of a table's files, kept in memory as long as they are asked for: a closed file never changes.
 
-A piece is a row group of a Parquet file; the file's footer says which times it holds, so that who wants the
+A piece is a row group of a Parquet file; the file's footer says which times it holds, so that a query for the
 newest rows reads few pieces. A file that is replaced has another size or age, and is another file here. What
 is kept of pieces is bounded in bytes, what is kept of footers is three numbers a piece of what still lies
-there. Refuses nothing: a footer that tells no times is one of a piece that may hold any.
+there. Refuses nothing: a piece whose footer has no times may hold any.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class Pieces:
 
 
 def pieces_of(file: File, footer: Any, by: str) -> tuple[Piece, ...]:  # noqa: ANN401 - pyarrow has no types
-    """Return the pieces that a footer tells of; `by`: the column of the times."""
+    """Return the pieces that a footer lists; `by`: the column of the times."""
     column = footer.schema.names.index(by) if by in footer.schema.names else None
     return tuple(
         _piece(file, number, footer.row_group(number), column) for number in range(footer.num_row_groups)

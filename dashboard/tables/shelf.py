@@ -27,7 +27,7 @@ class Shelf(Generic[K]):
         self.held = 0
 
     def find(self, keys: Iterable[K]) -> dict[K, pa.Table]:
-        """Return the tables of those that lie here."""
+        """Return the tables that lie here."""
         with self._lock:
             found = {key: self._tables[key][0] for key in keys if key in self._tables}
             for key in found:

@@ -54,7 +54,7 @@ def table_lock(tables: Place) -> Iterator[None]:
         with locked(tables):
             yield
     except FolderInUseError:
-        raise ConfigError(f"another upkeep of the tables in {tables} is at work; it ends by itself") from None
+        raise ConfigError(f"another upkeep of the tables in {tables} is running; it ends by itself") from None
 
 
 def merge_small(
@@ -131,7 +131,7 @@ def _merge(day: Place, some: Sequence[Place], schema: pa.Schema) -> int:
     replace_file(day / NOTE, json.dumps({"into": name, "files": names}).encode())
     replace_file(day / name, content)
     if not is_remote(day):
-        # Who reads the newest files first need not read old rows again.
+        # A query that reads the newest files first need not read old rows again.
         os.utime(str(day / name), ns=(newest, newest))
     _finish(day, name, names)
     return int(whole.num_rows)

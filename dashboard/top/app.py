@@ -15,6 +15,8 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.widgets import DataTable, Footer, Input, Static
 
+from rebalance_monitor.coordinator.findings.wording import counted
+from rebalance_monitor.coordinator.storms.offenders import NO_OFFENDER
 from rebalance_monitor.dashboard.top.cells import GROUP_COLUMNS, TONES, group_cells, plain
 from rebalance_monitor.dashboard.top.group import GroupScreen
 from rebalance_monitor.dashboard.web.http.answers import Unanswered
@@ -30,7 +32,7 @@ ROWS = 200
 
 
 class Top(App[None]):
-    """The application. `every_s`: seconds between two looks."""
+    """The application. `every_s`: seconds between two refreshes."""
 
     TITLE = "rebalance-monitor top"
     ENABLE_COMMAND_PALETTE = False
@@ -77,7 +79,7 @@ class Top(App[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Begin to refresh."""
         table = self._table()
         for name in GROUP_COLUMNS:
             table.add_column(name, key=name)
@@ -118,7 +120,8 @@ class Top(App[None]):
                 table.move_cursor(row=names.index(under))
         self._head().update(head_of(seen))
         self._say(
-            f"{page['matched']:,} of {page['total']:,} groups · {self._chosen()} · {self._answers.where}"
+            f"{page['matched']:,} of {counted(page['total'], 'group')} · {self._chosen()} · "
+            f"{self._answers.where}"
         )
 
     def _patch(self, rows: list[dict[str, Any]], now: int) -> None:
@@ -192,23 +195,36 @@ class Top(App[None]):
             self.push_screen(GroupScreen(self._answers, self._shown[event.cursor_row], self._every_s))
 
 
+def _offender(one: dict[str, Any]) -> str:
+    """Return whose fault a storm is, "" of what is none."""
+    worst = one["worst"]
+    if worst is not None:
+        host = f" on {worst['host']}" if worst["host"] else ""
+        return f" · worst offender {worst['client_id']}{host}"
+    return f" · {NO_OFFENDER}" if one["details"].get("worst_client") else ""
+
+
 def head_of(seen: dict[str, Any]) -> Any:  # noqa: ANN401 - rich's Text, which mypy sees as untyped here
     """Return the lines above the table: the cluster at a glance, and what is critical."""
     health = seen["health"]
     states = ", ".join(f"{one['count']:,} {one['name']}" for one in seen["states"])
-    ready = "caught up" if health["ready"] else f"catching up ({health['catching_up']} partitions left)"
+    ready = (
+        "caught up"
+        if health["ready"]
+        else f"catching up ({counted(health['catching_up'], 'partition')} left)"
+    )
     text = plain(seen["cluster"], "bold")
     hour = sum(seen["minutes"])
-    text.append(f"  {seen['groups']:,} groups: {states} · {hour:,} rebalances in the last hour · {ready}")
+    text.append(
+        f"  {counted(seen['groups'], 'group')}: {states} · {counted(hour, 'rebalance')} in the last hour"
+        f" · {ready}"
+    )
     loud = [one for one in seen["incidents"] if one["severity"] == "critical"]
     for one in loud[:3]:
         text.append("\n▲ ", TONES["critical"])
         text.append(one["kind"].replace("_", " ") + " ", TONES["critical"])
-        text.append_text(plain(one["group"] or f"{one['groups_total']} groups", "bold"))
-        worst = one["details"].get("worst_client")
-        if worst:
-            host = str(one["details"].get("worst_host", "")).lstrip("/")
-            text.append_text(plain(f" · most involve {worst}{f' on {host}' if host else ''}"))
+        text.append_text(plain(one["group"] or counted(one["groups_total"], "group"), "bold"))
+        text.append_text(plain(_offender(one)))
     if len(loud) > 3:  # noqa: PLR2004 - the three above
         text.append(f"\n  and {len(loud) - 3} more", "red")
     return text

@@ -9,6 +9,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 from textual.widgets import DataTable, Footer, Static
 
+from rebalance_monitor.coordinator.findings.wording import counted
 from rebalance_monitor.dashboard.top.cells import (
     GENERATION_COLUMNS,
     MEMBER_COLUMNS,
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GroupScreen(Screen[None]):
-    """The screen of one group, looked at anew every `every_s` seconds."""
+    """The screen of one group, refreshed every `every_s` seconds."""
 
     CSS = """
     GroupScreen Static { padding: 0 1; height: auto; }
@@ -59,7 +60,7 @@ class GroupScreen(Screen[None]):
         yield Footer()
 
     def on_mount(self) -> None:
-        """Begin to look."""
+        """Begin to refresh."""
         self._table("members").add_columns(*MEMBER_COLUMNS)
         self._table("generations").add_columns(*GENERATION_COLUMNS)
         self._table("generations").focus()
@@ -108,10 +109,12 @@ def about(seen: Mapping[str, Any]) -> Text:
     row, spread = seen["row"], seen["spread"]
     text = plain(row["group"], "bold")
     text.append(
-        f"\n{row['state']} · {row['type']} · generation {row['generation']} · {row['members']} members"
+        f"\n{row['state']} · {row['type']} · generation {row['generation']}"
+        f" · {counted(row['members'], 'member')}"
     )
     text.append(
-        f" · {row['protocol'] or 'no assignor'} · {spread['least']} to {spread['most']} partitions each"
+        f" · {row['protocol'] or 'no assignor'}"
+        f" · {spread['least']} to {counted(spread['most'], 'partition')} each"
     )
     if seen["topics"]:
         text.append_text(plain(f"\ntopics: {', '.join(seen['topics'][:6])}", "dim"))

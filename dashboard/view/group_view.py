@@ -47,7 +47,7 @@ class GroupView:
 
 
 def _patched(summary: Mapping[str, Any], finding: Finding) -> Mapping[str, Any]:
-    """Summaries come at most every few seconds: a generation is told at once."""
+    """Summaries come at most every few seconds: a finding about a generation comes at once."""
     if finding.kind not in _GENERATIONS or finding.at <= summary.get("at", -1):
         return summary
     said = {
@@ -65,7 +65,7 @@ def _patched(summary: Mapping[str, Any], finding: Finding) -> Mapping[str, Any]:
 
 
 def _still_there(summary: Mapping[str, Any], finding: Finding) -> Mapping[str, Any]:
-    """Give the listed members without those that the finding says are gone, and never more than there are."""
+    """Return the listed members that the finding does not count as departed, at most as many as there are."""
     if "member_list" not in summary or finding.members_total is None:
         return {}
     gone = {member.member_id for member in finding.members if member.role == "left"}

@@ -44,7 +44,7 @@ class Incidents:
         return tuple(incident for incident in self.open.values() if incident.group == group)
 
     def after(self, findings: Iterable[Finding]) -> Incidents:
-        """Return these with the phases that `findings` tell."""
+        """Return the incidents after the phases of `findings`."""
         phased = [finding for finding in findings if finding.phase]
         if not phased:
             return self
@@ -74,7 +74,7 @@ def _joined(before: Incident | None, finding: Finding, identity: str) -> Inciden
 
 
 def by_group(incidents: Iterable[Incident]) -> Mapping[str, list[Incident]]:
-    """Return the incidents of each group; those that are about no single group are left out."""
+    """Return the incidents of each group; incidents that are about no single group are left out."""
     found: defaultdict[str, list[Incident]] = defaultdict(list)
     for incident in incidents:
         if incident.group is not None:

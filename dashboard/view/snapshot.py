@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FINDINGS_KEPT = 20_000
 GONE_KEPT = 10_000
-"""Groups that went at most of which is known when."""
+"""Removed groups at most whose time of removal is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Update:
 
     groups: group -> summary (coordinator/summary.py). shards: counters of each shard (stat `shard`).
     unreadable: reason -> records. types: record type -> records read. now: the batch's timestamp, wall: the
-    driver's clock at writing it (both ms). committing: how groups commit, of those that have said so. lags:
+    driver's clock at writing it (both ms). committing: how groups commit, as far as it is known. lags:
     of all groups, None where nothing new is known.
     """
 
@@ -61,7 +61,7 @@ class Health:
     started, last_batch: driver's clock. now: the last batch's timestamp: everything appended before it has
     been read, unless `lag_records` says otherwise. catching_up: shards that still read history; shards: all
     that have been heard of. history_at: time of the newest record read, per shard that is catching up.
-    positions_dropped: of groups without members, those that had to make room.
+    positions_dropped: groups without members whose positions had to make room.
     stages (seconds of each stage of the last batch) and state_store_memory (bytes) are Spark's own figures.
     """
 
@@ -109,7 +109,7 @@ class Known:
     lags: Mapping[str, GroupLag] = field(default_factory=dict)
 
     def last_commit(self, group: str) -> int:
-        """Return when (ms) a group committed last, -1 where nobody knows: a summary is of its last change."""
+        """Return when (ms) a group committed last, -1 where unknown: a summary is of its last change."""
         view = self.groups.get(group)
         summarised = -1 if view is None else int(view.summary.get("last_commit", -1))
         newest = self.committing.get(group)
@@ -122,7 +122,7 @@ class Known:
 
     @property
     def recorded(self) -> Mapping[str, GroupView]:
-        """The groups that have a record of their own, without those that only commit."""
+        """The groups that have a record of their own, without the groups that only commit."""
         return {
             name: view for name, view in self.groups.items() if view.summary.get("group_type") != COMMITS_ONLY
         }
@@ -171,7 +171,7 @@ class Known:
 
 
 def _without(values: Mapping[str, T], groups: Sequence[str]) -> Mapping[str, T]:
-    """Return the values but for those of groups that are gone."""
+    """Return the values without the values of removed groups."""
     gone = frozenset(groups)
     return {name: value for name, value in values.items() if name not in gone} if gone else values
 
@@ -187,7 +187,8 @@ def _health(health: Health, update: Update) -> Health:
     still = (health.catching_up - told) | {int(shard["shard"]) for shard in behind}
     return replace(
         health,
-        # What the monitor tells about itself between batches has no timestamp of Spark's: no sign of life.
+        # A finding about the monitor itself, between batches, has no timestamp of Spark's: it is no sign of
+        # life.
         last_batch=update.wall if update.now >= 0 else health.last_batch,
         now=max(health.now, update.now),
         batch=max(health.batch, update.batch) if update.now < 0 else update.batch,
@@ -202,13 +203,14 @@ def _health(health: Health, update: Update) -> Health:
 
 
 class Snapshot:
-    """The current `Known`, who wants to hear of changes, and what changed since when. Thread-safe."""
+    """The current `Known`, its listeners, and what changed since when. Thread-safe."""
 
     def __init__(self, cluster: str = "", started: int = -1) -> None:
         self._lock = threading.Lock()
-        # Versions go on from one process to the next: a page that stayed open is told to begin anew.
+        # Versions go on from one process to the next: a page that stayed open begins anew.
         self._known = Known(cluster=cluster, version=max(started, 0), health=Health(started=started))
-        # Since when it is known what changed: when each removed group went, and what is about none was told.
+        # Since when it is known what changed: when each group was removed, and when findings about no group
+        # were published.
         self._whole_since = self._told_at = self._known.version
         self._gone: dict[str, int] = {}
         self._listeners: list[Callable[[Known, Update], None]] = []
@@ -226,7 +228,7 @@ class Snapshot:
             self._known = replace(known, cluster=mine.cluster, health=mine.health, version=version)
 
     def apply(self, update: Update) -> Known:
-        """Take one committed batch and tell the listeners, on the caller's thread."""
+        """Take one committed batch and notify the listeners, on the caller's thread."""
         with self._lock:
             self._known = known = self._known.after(update)
             for name in update.removed:

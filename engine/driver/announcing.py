@@ -28,7 +28,7 @@ EVERY_S = 5.0
 def announce(settings: Settings, facts: TopicFacts) -> None:
     """Say what is watched, and where its page will be."""
     web, alerts = settings.web, settings.alerts
-    page = web.url or f"http://{web.host}:{web.port}" if web.enabled else "off (`web.enabled`)"
+    page = (web.address or web.origin) if web.enabled else "off (`web.enabled`)"
     receivers = ", ".join(one.name for one in alerts.receivers)
     log.info(
         "what is watched",

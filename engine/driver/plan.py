@@ -31,6 +31,7 @@ from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.checkpoints.storage.places import is_remote, place_at
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.coordinator.findings.wording import counted
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, has_read, removed_unread, require_uncut
 from rebalance_monitor.engine.topic.leader_epochs import Marks, read_marks, write_marks
@@ -238,7 +239,8 @@ def skipped_sentence(skip: Mapping[int, int], begins: Mapping[int, int]) -> tupl
     lost = {p: at + 1 - begins.get(p, 0) for p, at in sorted(skip.items())}
     each = "; ".join(f"{p}: up to {count:,} records up to offset {skip[p]:,}" for p, count in lost.items())
     sentence = (
-        f"records of {len(lost)} partition(s) are skipped (`source.skip`), {each}. What their groups were "
+        f"records of {counted(len(lost), 'partition')} are skipped (`source.skip`), {each}. What their "
+        f"groups were "
         "before is not known: they are judged from their next records on"
     )
     return sentence, sum(lost.values())

@@ -128,7 +128,7 @@ class BatchWriter:
             log.warning("the checkpoint is older than the ledger", batch=key.batch_id, told_as=name)
             self._publish(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
         else:
-            log.info("told before the restart", batch=key.batch_id)
+            log.info("published before the restart", batch=key.batch_id)
         # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress.
         if key != self.told.last:
             self.told.batches += 1

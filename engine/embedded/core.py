@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rebalance_monitor.decoders import decode_batch, pieces
 from rebalance_monitor.decoders.rows import made_rows
@@ -92,8 +95,13 @@ class Core:
                 self._changed.add(number)
             for output in outputs:
                 yield number, output
-            for stat in measured(shard.state, own, now, self._bytes.get(number, 0)):
+            for stat in measured(shard.state, own, now, self._bytes.get(number, 0)) if own else ():
                 yield number, stat
+        if resting := [number for number in self.shards if number not in rows]:
+            # One summary stands for all that had no rows: of an idle topic it would be fifty.
+            first, kept = resting[0], sum(self._bytes.get(number, 0) for number in resting)
+            for stat in measured(self.shards[first].state, (), now, kept):
+                yield first, stat
 
 
 def _by_shard(records: Iterable[pa.RecordBatch]) -> tuple[dict[int, list[Row]], int]:
@@ -101,7 +109,13 @@ def _by_shard(records: Iterable[pa.RecordBatch]) -> tuple[dict[int, list[Row]], 
     found: defaultdict[int, list[Row]] = defaultdict(list)
     newest = -1
     for part in (part for batch in records for part in pieces(batch)):
-        for row in made_rows(decode_batch(part)):
-            found[row.shard].append(row)
-            newest = max(newest, row.record_ts)
+        decoded = decode_batch(part)
+        if not decoded.num_rows:
+            continue
+        rows, shards = list(made_rows(decoded)), decoded.column("shard").to_numpy()
+        newest = max(newest, int(decoded.column("record_ts").to_numpy().max()))
+        # They come by shard.
+        borders = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(rows)]
+        for since, until in pairwise(borders):
+            found[rows[since].shard] += rows[since:until]
     return found, newest

@@ -27,7 +27,7 @@ from rebalance_monitor.engine.driver.failures import classify_failure
 from rebalance_monitor.engine.embedded.again import run_again
 from rebalance_monitor.engine.embedded.core import Core
 from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
-from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected
+from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected, without_pandas
 from rebalance_monitor.engine.topic.guard import has_read
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def run_job(
 
     Raises as `engine.driver.job.run_job` does, and JobError.
     """
+    without_pandas()
     return job.run_job(EmbeddedKind(settings, options), settings, options, stop, more_sinks)
 
 

@@ -22,7 +22,7 @@ from rebalance_monitor.engine.batch.step import Extent, Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.embedded.core import Core
 from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
-from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected
+from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected, without_pandas
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
@@ -73,6 +73,7 @@ class Watch:
 
     def run(self, sinks: Sequence[Sink]) -> None:
         """Watch until `stop` is set. Raises ConfigError, DependencyError."""
+        without_pandas()
         settings = unwritten(self.settings)
         with ClusterAdmin(settings.kafka.client_properties()) as admin:
             facts, denied = self._facts(admin)

@@ -36,9 +36,15 @@ CONDITIONS = (
 )
 EVENT_LASTS_MS = 300_000
 TROUBLES = {
-    "state_lost": (Cause.STATE_REBUILT, "the state of {n} shard(s) could not be read and was begun anew"),
-    "state_not_kept": (Cause.NOT_JUDGED, "what {n} shard(s) read could not be kept: they go on from before"),
-    "operator_error": (Cause.NOT_JUDGED, "{n} record(s) or deadline(s) could not be judged"),
+    "state_lost": (
+        Cause.STATE_REBUILT,
+        "the state of {n} of the shards could not be read and was begun anew",
+    ),
+    "state_not_kept": (
+        Cause.NOT_JUDGED,
+        "what {n} of the shards read could not be stored: they continue with the state before",
+    ),
+    "operator_error": (Cause.NOT_JUDGED, "{n} of the records or deadlines could not be judged"),
 }
 # The probe's word for a cluster that did not even tell its brokers.
 NOBODY = "-1"

@@ -111,7 +111,7 @@ class Alerting:
         """Log that no alerts are sent, once as it begins and once as it ends."""
         before, self._held_up = self._held_up, self.stalled_reason()
         if self._held_up and not before:
-            log.error("alerts are held up", why=self._held_up)
+            log.error("notifications are delayed", why=self._held_up)
         elif before and not self._held_up:
             log.info("notifications are sent again")
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, MemberEntry
-from rebalance_monitor.coordinator.findings.kinds import NAMES_IN_DETAILS
+from rebalance_monitor.coordinator.findings.kind_table import NAMES_IN_DETAILS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

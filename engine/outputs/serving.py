@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,7 @@ import structlog
 
 from rebalance_monitor.alerts.setup.setup import ways_of
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.teams import team_of
 from rebalance_monitor.dashboard.metrics.collector import SnapshotCollector, registry_of
 from rebalance_monitor.dashboard.metrics.lag_series import Wanted
 from rebalance_monitor.dashboard.metrics.tallies import Limits, Tallies
@@ -81,7 +83,10 @@ class Serving:
             "spark": _version("pyspark"),
         }
         wanted = Wanted(limits.names, limits.partitions, limits.max_partitions)
-        self.metrics = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted))
+        of_group = partial(team_of, teams=settings.detection.teams)
+        self.metrics = registry_of(
+            SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted, of_group)
+        )
         self._running = ExitStack()
         self._keep_days = settings.tables.keep_days
         tables = self._chores(settings.tables) if settings.outputs.parquet else []

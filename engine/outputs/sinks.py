@@ -173,11 +173,13 @@ class Lines:
             self._waiting.put_nowait(line)
         except queue.Full:
             if not self._left_out:
-                log.warning("the output's reader stands still: findings are left out there, and only there")
+                log.warning(
+                    "the reader of this output is too slow: findings are left out here, and only here"
+                )
             self._left_out += 1
         else:
             if self._left_out:
-                log.warning("the output's reader goes on", findings_left_out=self._left_out)
+                log.warning("the reader of this output has caught up", findings_left_out=self._left_out)
             self._left_out = 0
 
     def _run(self) -> None:

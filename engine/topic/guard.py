@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
 from rebalance_monitor.checkpoints.state.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +73,8 @@ def require_uncut(read: Mapping[int, int], facts: TopicFacts) -> None:
     cut = [f"{p} (read up to {end}, kept to {left})" for p, (end, left) in sorted((replaced | short).items())]
     if cut:
         told = (
-            f"{facts.name} lost records at the end of {len(cut)} partition(s): {', '.join(cut[:SHOWN])}. A "
+            f"{facts.name} lost records at the end of {counted(len(cut), 'partition')}: "
+            f"{', '.join(cut[:SHOWN])}. A "
             f"leader without them was elected, or the topic was restored. {REBUILD}"
         )
         raise CutError(told, {p: end for p, (end, _) in (replaced | short).items()})
@@ -132,7 +134,8 @@ class SightCheck:
     def _blind(self) -> BlindError:
         some = ", ".join(str(partition) for partition in self._missing[:SHOWN])
         return BlindError(
-            f"The monitor would be blind: the brokers have records in {len(self._missing)} partition(s) of "
+            f"The monitor would be blind: the brokers have records in "
+            f"{counted(len(self._missing), 'partition')} of "
             f"{self._facts.name} ({some}, …) that Spark's Kafka source does not deliver.",
             "Leave spark.sql.streaming.kafka.useDeprecatedOffsetFetching at true (the default here), check "
             "that the platform's Kafka connector honours it (`source.reader: python` does without that "
@@ -150,6 +153,7 @@ def lost_sentence(lost: Mapping[int, int]) -> str:
     """Say what `removed_unread` found."""
     some = ", ".join(str(partition) for partition in sorted(lost)[:SHOWN])
     return (
-        f"up to {sum(lost.values()):,} records of {len(lost)} partition(s) ({some}) were removed before they "
+        f"up to {counted(sum(lost.values()), 'record')} of {counted(len(lost), 'partition')} ({some}) "
+        f"were removed before they "
         "were read: groups in them may be wrong until they write again. --rebuild-state starts afresh"
     )

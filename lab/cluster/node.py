@@ -37,7 +37,7 @@ JVM_OPTIONS = (
     "-Djava.awt.headless=true",
 )
 STOP_S = 20.0
-# Below those that systems lend to outgoing connections (Linux from 32768 on): such a one may be lent to
+# Below the ports that systems lend to outgoing connections (Linux from 32768 on): such a port may be lent to
 # anybody before its broker listens, or while it restarts.
 PORTS = range(20_000, 30_000)
 
@@ -176,7 +176,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, every_s: float =
 
 
 def free_ports(count: int) -> list[int]:
-    """Give `count` different loopback ports that nobody listens on now, and that no connection is lent."""
+    """Give `count` different free loopback ports, outside the range lent to outgoing connections."""
     shuffled = random.SystemRandom().sample(PORTS, len(PORTS))
     return list(islice((port for port in shuffled if is_free(port)), count))
 

@@ -31,7 +31,7 @@ EPOCH_PROTOCOLS = ("consumer", "share", "streams")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a lab cluster looks like; times in ms.
+    """The shape and timers of a lab cluster; times in ms.
 
     A `proxied` one has a second listener whose advertised port is a proxy's (lab/cluster/proxy.py). `extra`
     are broker properties that win over everything derived here, `jvm` more options of the brokers' JVMs.
@@ -145,8 +145,9 @@ def _epoch_protocol(prefix: str, shape: Shape) -> dict[str, str]:
 
 
 def _patience(shape: Shape) -> dict[str, str]:
-    # A lone broker on a starved machine must not be fenced: nobody could take its groups over. After a crash
-    # it may register only when the session of its former life has ended, so it must try for longer than that.
+    # A lone broker on a starved machine must not be fenced: no other broker could take its groups over. After
+    # a crash it may register only when the session of its former life has ended, so it must try for longer
+    # than that.
     lone = {"broker.session.timeout.ms": "30000"} if shape.nodes == 1 else {}
     return {
         **lone,

@@ -3,7 +3,7 @@
 It can also be as far away as a broker in another building: then each way takes half of a round trip longer.
 
 Brokers advertise it as a listener of their own (`Shape.proxied`), so that clients never find a way around it.
-Whose connection one is tells the client id in its first Kafka request (header: int32 size, int16 API, int16
+The client id in a connection's first Kafka request says whose it is (header: int32 size, int16 API, int16
 version, int32 correlation, nullable string client id).
 """
 

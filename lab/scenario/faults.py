@@ -40,7 +40,7 @@ def close(run: GroupRun, step: Step) -> None:
 
 
 def kill(run: GroupRun, step: Step) -> None:
-    """Kill members (SIGKILL); `leader` is whoever the broker's log names."""
+    """Kill members (SIGKILL); `leader` is the member that the broker's log names."""
     for process in run.alive(step.who):
         process.send(signal.SIGKILL)
 

@@ -38,7 +38,7 @@ class Done:
 
 
 def hosts_of(group: str) -> Iterator[str]:
-    """Give loopback addresses for the pods of a group, others than those of other groups."""
+    """Give loopback addresses for the pods of a group, which no other group has."""
     net = crc32(group.encode())
     return (f"127.{net % 250 + 1}.{net // 250 % 250}.{number}" for number in range(10, 250))
 
@@ -73,7 +73,7 @@ class GroupRun:
 
     @property
     def groups(self) -> list[str]:
-        """The group, or those of the herd."""
+        """The group, or all groups of the herd."""
         return [one.group for one in self.flags("", self.family, {}).each()]
 
     def topic(self, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Scenario files: who does what, when, and which findings that must lead to.
+"""Scenario files: which member does what, when, and which findings that must lead to.
 
 A file says `about`, `topics` (name: partitions), `members`, `settings` (worker flags), `steps` and `expect`.
 A step is `{at: SECONDS, VERB: WHO, …}`; the verbs stand in `lab/scenario/faults.py`. Times are written for a

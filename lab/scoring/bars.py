@@ -179,7 +179,7 @@ def _whole(bar: Bar, tallies: Tallies) -> dict[str, Tally]:
 
 
 def rows(scored: Scored) -> Iterator[Row]:
-    """Give the lines of every bar; those of delays where the job watched live."""
+    """Give the lines of every bar; the lines of delays only where the job watched live."""
     tallies = scored.tallies
     for bar in BARS:
         for name, one in cells(bar, _asked(bar, scored)).items():

@@ -82,7 +82,7 @@ def _claims(finding: Finding) -> list[Claim]:
         members = _subjects(finding) if finding.kind in BY_MEMBER else [""]
         members += [UNLISTED] * int(finding.details.get(massed.UNLISTED, 0)) * (finding.kind in BY_MEMBER)
         made += [_claim(finding, finding.kind.value, member, finding.confidence) for member in members]
-        # A convergence tells of every epoch since the one before.
+        # A convergence covers every epoch since the one before.
         made += [replace(made[0], generation=epoch) for epoch in _earlier_epochs(finding)]
         made = [replace(one, count=_failed(finding)) for one in made]
     if finding.kind in WITH_CAUSES and finding.phase in {None, "opened"}:
@@ -114,7 +114,7 @@ def _failed(finding: Finding) -> int:
 
 
 def _members(cause: CauseEntry, finding: Finding) -> list[str]:
-    """Give whom a cause is about: nobody in particular, one member, or all of a role that no cause names."""
+    """Give the members that a cause is about: none, one, or all of a role that no cause names."""
     role = massed.ROLE_OF.get(cause.cause)
     if cause.member_id or role is None or int(finding.details.get(role, 0)) < massed.MANY:
         return ["" if cause.cause in OF_GROUPS else cause.member_id or ""]

@@ -34,7 +34,7 @@ class Injected:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One injected fault with the finding that told of it, None if missed."""
+    """One injected fault with the finding that reported it, None if missed."""
 
     injected: Injected
     finding: Finding | None
@@ -71,7 +71,7 @@ def names(finding: Finding, client_id: str) -> bool:
 
 
 def named(finding: Finding) -> set[str]:
-    """Give every group that a finding names: its own, or those that it lists."""
+    """Give every group that a finding names: its own, or the groups that it lists."""
     return {*finding.groups, *([finding.group] if finding.group is not None else ())}
 
 

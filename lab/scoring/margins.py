@@ -35,7 +35,7 @@ _LABELS = {
     f"cause:{Cause.SYNC_DEADLINE_MISSED}": "sync deadlines missed",
 }
 Margin = tuple[str, str]
-"""What is looked at, and its value: ("session timeout", "45 s")."""
+"""A property and its value: ("session timeout", "45 s")."""
 
 
 @dataclass(slots=True)

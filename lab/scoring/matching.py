@@ -1,7 +1,7 @@
 """What a claim of a finding and a fact of the log must share to match.
 
 Label, group and, where the fact has them, member and generation: never time alone. What happens to a member
-is matched by its id, whichever generation tells of it. A classic member's id is never used again; one of the
+is matched by its id, whichever generation reports it. A classic member's id is never used again; one of the
 new protocol comes back, so of several times that it came or went a claim is about the last one before it.
 """
 
@@ -37,7 +37,7 @@ _LOST = frozenset(
 UNLISTED = "*"
 """Member of a claim about one of many that a finding counts and does not list: it is scored by totals."""
 
-# The log tells of one departure in several lines; a finding's time may be a little before the log's.
+# The log has several lines for one departure; a finding's time may be a little before the log's.
 _SAME_MS, _EARLY_MS = 1_000, 2_000
 
 Key = tuple[str, str, str, int, int]
@@ -60,7 +60,7 @@ class Claim:
 
 
 def occasions(facts: Iterable[Fact]) -> Occasions:
-    """Give when members went, and when whatever else happened to them did."""
+    """Give the times at which members left, and at which anything else happened to them."""
     times: dict[tuple[str, str, str], list[int]] = defaultdict(list)
     for fact in sorted(facts, key=lambda fact: fact.at):
         seen = times[_what(fact)]
@@ -77,7 +77,7 @@ def occasion(thing: Fact | Claim, times: Mapping[tuple[str, str, str], list[int]
 
 
 def _what(thing: Fact | Claim) -> tuple[str, str, str]:
-    """Give what happened to whom: a member's going is one thing, whatever its cause is said to be."""
+    """Give event and member: a departure is one event, whatever cause is claimed for it."""
     return "" if thing.label in _LOST else thing.label, thing.group, thing.member
 
 

@@ -1,8 +1,8 @@
-"""Which claim tells of which fact, where several share a key: the first of the first, and so on.
+"""Which claim reports which fact, where several share a key: the first the first, and so on.
 
 So what is said twice is wrong once, and of three facts two are missed where one claim is all there is. Only a
 move of the coordinator may be said as often as anybody likes: one move is many lines in the log. A storm is
-told of once it has begun.
+reported once it has begun.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _SAME_MASS_MS = 60_000
 def pair(
     facts: Sequence[Fact], claims: Sequence[Claim], times: Occasions
 ) -> tuple[list[Claim | None], list[bool]]:
-    """Give the claim that told of each fact, and whether each claim told of one."""
+    """Give the claim that reported each fact, and whether each claim reported one."""
     told: list[Claim | None] = [None] * len(facts)
     right = [False] * len(claims)
     ours = _by_key(key_of(fact, times) for fact in facts)
     theirs = _by_key(key_of(claim, times) for claim in claims)
     for key, places in ours.items():
-        # What need not be told of comes last: who tells of one thing tells of the one that must be.
+        # Facts that may be missed come last: a claim is counted for a required fact first.
         wanted = sorted(places, key=lambda place: (not facts[place].required, facts[place].at))
         found = sorted(theirs.get(key, ()), key=lambda place: (claims[place].at, claims[place].detected_at))
         if key[0] == Kind.STORM:
@@ -52,7 +52,7 @@ def pair(
 def _by_totals(
     facts: Sequence[Fact], claims: Sequence[Claim], told: list[Claim | None], right: list[bool]
 ) -> None:
-    """Let each claim about an unlisted member tell of a fact of the same moment that nothing has told of."""
+    """Let each claim about an unlisted member report a fact of the same moment that no claim has reported."""
     untold = defaultdict(list)
     for place, fact in enumerate(facts):
         if told[place] is None and fact.member:

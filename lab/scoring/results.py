@@ -52,7 +52,7 @@ class Result:
 
     `noise` are loud findings that name quiet groups, `quiet_ms` the time of these groups, by family; `limits`
     as in Suite, and so `timings`, as text. `written_ms`: how long the job took to write each batch of
-    findings that it told live.
+    findings that it published live.
     """
 
     about: dict[str, Any]
@@ -114,7 +114,7 @@ def replayed(suite: Suite) -> list[Finding]:
     command = [sys.executable, "-P", "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
     # A capture holds no broker settings; the job reads them from the broker.
     settings: dict[str, object] = {"session_timeout_848": f"{SESSION_TIMEOUT_848_MS}ms", **suite.settings}
-    # Nor do records hold what whoever runs these groups would tell.
+    # Records do not hold what an operator of these groups would configure, either.
     settings |= {"groups": json.dumps(overrides(suite.intervals))} if suite.intervals else {}
     command += [one for key, value in settings.items() for one in ("--set", f"detection.{key}={value}")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -132,7 +132,7 @@ def findings_of_job(suite: Suite) -> list[Finding]:
 
 
 def written(suite: Suite) -> list[int]:
-    """Give how long (ms) the job took to write each batch in which it told something live, by its own log."""
+    """Give how long (ms) the job took to write each batch with a live finding, by its own log."""
     found = []
     for line in (suite.folder / "monitor.log").read_text(encoding="utf-8", errors="replace").splitlines():
         with suppress(ValueError):
@@ -238,7 +238,7 @@ def read_result(path: Path) -> Result:
 
 
 def identity(result: Result) -> tuple[object, ...]:
-    """Give what tells a result's runs from those of others."""
+    """Give what distinguishes a result's runs from the runs of other results."""
     about = result.about
     return about["kafka"], about["seed"], about["began"], frozenset(result.families)
 

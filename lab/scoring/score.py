@@ -1,7 +1,7 @@
 """Detection against truth: what was found, missed, and claimed wrongly.
 
 A finding makes claims (`claims.py`): its kind, and each of its causes at or above the attribution confidence.
-What a claim and a fact must share is in `matching.py`; one claim tells of one fact (`pairing.py`).
+What a claim and a fact must share is in `matching.py`; one claim reports one fact (`pairing.py`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Tally:
 
 
 class Matched(NamedTuple):
-    """Each fact with the claim that told of it, and each confident claim with whether it told of one."""
+    """Each fact with the claim that reported it, and each confident claim with whether it reported one."""
 
     facts: list[tuple[Fact, Claim | None]]
     claims: list[tuple[Claim, bool]]
@@ -80,7 +80,7 @@ def counted(found: Matched, families: Mapping[str, str]) -> dict[tuple[str, str]
 
 
 def unmatched(facts: Sequence[Fact], claims: Sequence[Claim]) -> tuple[list[Fact], list[Claim]]:
-    """Give what nothing told of, and what was claimed without a fact; for those who tune the detection."""
+    """Give facts without a claim and claims without a fact, for tuning the detection."""
     found = matched(facts, claims)
     missed = [fact for fact, claim in found.facts if fact.required and claim is None]
     return missed, [claim for claim, is_right in found.claims if not is_right]
@@ -137,7 +137,7 @@ class Band:
 def calibration(facts: Sequence[Fact], claims: Sequence[Claim], *, of_losses: bool) -> list[Band]:
     """Give the bands of confidence in which causes that name a member were claimed.
 
-    Those of lost members are apart: that one joined is easy to say, and there are many of these.
+    Departures are counted apart: joins are easy to recognise, and there are many of them.
     """
     times = occasions(facts)
     true = {key_of(fact, times) for fact in facts}

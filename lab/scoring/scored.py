@@ -23,7 +23,7 @@ class Scored:
 
     `asked`: the tallies without groups whose limits are nearer than is asked for; `versions`, `limits`: those
     of each broker version, and of each kind of limits (lab/scenario/limits.py).
-    `losses`, `others`: calibration of causes that tell how a member was lost, and of others that name one.
+    `losses`, `others`: calibration of causes that say how a member was lost, and of others that name one.
     `noise`: findings of warning or worse on groups that nothing was done to, over `quiet_hours`, by family.
     `written_s`: ascending, how long batches of live findings took to be written (s).
     """

@@ -1,8 +1,8 @@
-"""`member_silent` against truth: whether the broker expelled the member afterwards, and how soon it was told.
+"""`member_silent` against truth: whether the broker expelled the member afterwards, and the delay.
 
 The clock decides this finding, and what the broker does confirms or withdraws it, so it is no claim about a
-fact of the log like others: nothing is missed where none was told. A silence is true where the log expels the
-member after it, before the same member is said to be silent again.
+fact of the log like others: nothing is missed where none was reported. A silence is true where the log expels
+the member after it, before the same member is said to be silent again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LABEL = Kind.MEMBER_SILENT.value
 
 @dataclass(frozen=True, slots=True)
 class Silences:
-    """Silences told with one confidence, how many were true; seconds, ascending, of those told live.
+    """Silences of one confidence, how many were true; delays (s, ascending) of the ones published live.
 
     `after`: from the deadline to the finding; `ahead`: from the finding to the log's line, of true ones.
     """

@@ -25,7 +25,7 @@ _UNREST = frozenset({State.PREPARING, State.COMPLETING, State.RECONCILING})
 
 
 def samples(made: Simulation, every: float = 2_500.0) -> Iterator[ProbeSample]:
-    """Yield what a probe sees that looks every `every` ms: groups in a rebalance, their members, leaders."""
+    """Yield the samples of a probe, one in `every` ms: groups in a rebalance, their members, leaders."""
     views = [_View(group) for group in made.groups.values()]
     at, epoch = every, made.plan.epoch
     while at < made.plan.length:

@@ -157,7 +157,7 @@ def kept_sections(folder: Path) -> tuple[Origin, list[Scored]]:
 
 
 def sections(results: Sequence[Result]) -> list[Scored]:
-    """Score what was seen live, what a replay finds on seeds that nobody had looked at, and all replays."""
+    """Score what was seen live, what a replay finds on seeds not examined before, and all replays."""
     fresh = [one for one in results if one.about["seed"] not in DEVELOPED_ON]
     # What a job saw live was found by the detection of its day.
     parts = [(LIVE, "The streaming job, live", [one for one in fresh if LIVE in one.claims] or results)]

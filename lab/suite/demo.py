@@ -32,7 +32,7 @@ CAST = (
     ("crash-loop-fast", "confluent"),
     ("static-restart", "confluent"),
 )
-# A storm within a minute, so that nobody waits five; quiet counts after a quarter of one.
+# A storm within a minute, because a spectator does not wait five; quiet counts after a quarter of one.
 DETECTION = {"storm_threshold": 6, "storm_window": "1m", "storm_quiet": "15s"}
 # Far enough from the session timeout of 6 s that one silence cannot be both, however busy the machine is.
 POLL_MS = 11_000

@@ -1,4 +1,4 @@
-"""`make exam`: runs at production timings, on several versions of Kafka, whose seeds nobody has looked at.
+"""`make exam`: runs at production timings, on several versions of Kafka, with seeds never examined before.
 
 A seed is one cluster of three brokers that every scenario of the part shares (`cluster: production`), for
 twenty minutes. Two cores do not carry all families at once, so each seed plays every third job of the list,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 CLUSTER = "production"
 # A broker restarts in each seed, which no KRaft broker before 3.0 can.
 VERSIONS = ("4.1.1", "3.9.1", "4.3.0")
-# Nobody has looked at the runs of this one and of those that follow.
+# The runs of this seed and of later ones have never been examined.
 FIRST_SEED = 301
 SHARES = 3
 # In every seed, beside whatever else its share is.

@@ -1,6 +1,6 @@
 """A suite: many scenarios on one broker, ending in one folder that can be scored again and again.
 
-The folder holds `capture/` (records and sightings), `truth.jsonl`, `coordinator-N.log` per node,
+The folder holds `capture/` (records and probe samples), `truth.jsonl`, `coordinator-N.log` per node,
 `suite.json` (versions, seed, what was skipped and why), and `runs/<group>/` of every scenario
 (lab/scenario/runner.py). Runs go side by side as far as their processes fit: at most three JVMs at once, and
 a number of Python workers.
@@ -139,9 +139,9 @@ def run_suite(
 ) -> None:
     """Run all jobs on a started broker and fill `folder`; `say` hears of every start and end.
 
-    What runs `beside` others begins first, takes nobody's place, and ends when they have ended. `seed` varies
-    times and time-outs, `pace` stretches them all. At most so many `jvms` and other `clients` (processes)
-    run at once.
+    A job that runs `beside` others begins first, takes no place of theirs, and ends when they have ended.
+    `seed` varies times and time-outs, `pace` stretches them all. At most so many `jvms` and other `clients`
+    (processes) run at once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     skipped: dict[str, str] = {}
@@ -208,9 +208,9 @@ def _fences(broker: LabBroker) -> list[Strain]:
 
 
 def undisclosed_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> dict[str, int]:
-    """Give the max.poll.interval (ms) of each group whose members tell it to nobody, and commit by hand.
+    """Give the max.poll.interval (ms) of each group whose members send it nowhere, and commit by hand.
 
-    Whoever runs such groups would tell the monitor.
+    An operator of such groups would configure it in the monitor.
     """
     found: dict[str, int] = {}
     for job, scenario in cast_of(list(jobs), seed, pace):
@@ -223,7 +223,7 @@ def undisclosed_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> 
 
 
 def cast_of(jobs: Sequence[Job], seed: int, pace: float) -> list[tuple[Job, Scenario]]:
-    """Give each job its scenario, varied; first those that run beside others, without an end of their own."""
+    """Give each job its scenario, varied; first the jobs that run beside others and end with them."""
     # Each member of a Java family is a JVM.
     found = [
         (
@@ -294,7 +294,7 @@ def _collect(broker: LabBroker, folder: Path, sightings: list[str]) -> None:
 
 
 def capture_broker(broker: LabBroker, path: Path, sightings: list[str]) -> None:
-    """Write the whole offsets topic, as it is now, with these sightings, as a capture at `path`."""
+    """Write the whole offsets topic, as it is now, with these probe samples, as a capture at `path`."""
     properties = {"bootstrap.servers": broker.bootstrap}
     with ClusterAdmin(properties) as admin:
         topic, start, end = admin.topic(), admin.begin_offsets(), admin.end_offsets()

@@ -3,8 +3,8 @@
 A scenario says what its faults are meant to do; on a busy machine members that stall for longer than their
 limits go and return more often than it announces. A group did storm that, once it had lost a member to a
 timeout, had as many generations within the window as a storm takes, and meanwhile lost members that had only
-come since: so a start, a scale-out, a kill and a restart of everybody by turns are none. Telling of it is
-right; who does not tell misses nothing that was announced.
+come since: so a start, a scale-out, a kill and a restart of everybody by turns are none. A report of it is
+right; its absence misses nothing that was announced.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MIN_LOSSES = 2
-"""So many of those that came since the first loss must be lost as well."""
+"""So many of the members that joined since the first loss must be lost as well."""
 
 _GENERATIONS = frozenset({Kind.REBALANCE.value, Kind.REBALANCE_FAILED.value})
 _LOSSES = frozenset(f"cause:{cause}" for cause in (Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED))
@@ -29,7 +29,7 @@ _JOINED = f"cause:{Cause.MEMBER_JOINED}"
 
 
 def counted_storms(facts: Iterable[Fact]) -> list[Fact]:
-    """Give a storm that may be told for each group whose facts have one, by the monitor's default limits."""
+    """Give a storm that may be reported for each group with one in its facts, by the default limits."""
     limits = DetectionSettings()
     groups: dict[str, list[Fact]] = defaultdict(list)
     for fact in sorted(facts, key=lambda one: one.at):

@@ -1,7 +1,8 @@
 """Facts of epoch-based groups (KIP-848 consumer, share, streams): every change is written as it happens.
 
 Share and streams groups bump their epoch without a line in the log when a member is removed; what is known of
-such an epoch (that it came, or that an assignment was computed for it) makes a fact that may be told or not.
+such an epoch (that it came, or that an assignment was computed for it) makes a fact that may be reported or
+not.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def take_epochs(fold: Facts, group: GroupFold, event: Truth) -> None:
 
 def _joined(fold: Facts, group: GroupFold, event: Truth) -> None:
     group.silent_bumps |= event.reason in SILENT_TYPES
-    # Of one that an administrator removed no line says that it went.
+    # No line of the log says that an administrator removed a member.
     group.written -= set(event.members)
     group.members |= set(event.members)
     for member in event.members:
@@ -65,12 +66,12 @@ def _bumped(fold: Facts, group: GroupFold, event: Truth) -> None:
     # Some brokers begin with a later number than 1; the first convergence is said to cover those before it.
     before = range(1, event.generation) if group.epoch == 0 else ()
     fold.facts += [Fact(Kind.REBALANCE, group.name, one, "", event.at, required=False) for one in before]
-    # An Empty and a first start are told once per emptiness, by whichever epoch their run ends with.
+    # An Empty and a first start are reported once per emptiness, by whichever epoch their run ends with.
     group.epoch = event.generation
     if group.members:
         _rebalanced(fold, group, event, required=True)
     else:
-        # Its number may be told within the convergence that follows.
+        # Its number may be reported within the convergence that follows.
         told = Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=False)
         fold.facts.append(told)
         if not group.began_empty:
@@ -78,7 +79,7 @@ def _bumped(fold: Facts, group: GroupFold, event: Truth) -> None:
 
 
 def _emptied(fold: Facts, group: GroupFold, event: Truth) -> None:
-    # What the last ones would have gone on to with nobody left to acknowledge is no convergence.
+    # An epoch that no member is left to acknowledge is no convergence.
     # Sooner than that no survivor acknowledges an epoch; one that expired had acknowledged nothing at all.
     pace = fold.pace
     since = event.at - (pace.session_ms if group.expired else 2 * pace.heartbeat_ms)

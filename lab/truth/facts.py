@@ -1,7 +1,7 @@
 """Facts to be detected, derived from the truth of a suite.
 
 The log is folded per group: what happened since the last generation that was written is what caused the next
-one. A member that came and went between two written generations is no fact: no record ever had it. A poll
+one. A member that joined and left between two written generations is no fact: no record ever had it. A poll
 breach is a leave (or an expiry) of a member whose journal says that it processed for longer than allowed.
 """
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.truth.truth import Truth
 
-# A breach is told when the limit passes; the broker hears of it within a heartbeat, or at the session's end.
+# The journal notes a breach when the limit passes; the broker hears of it within a heartbeat, or at the
+# session's end.
 BREACH_MS, BREACH_SLACK_MS = 12_000, 2_000
-# The limit counts from the last poll; the journal tells of the stall after what was polled was processed.
+# The limit counts from the last poll; the journal notes the stall after what was polled was processed.
 EARLY_MS = 1_500
 LOG_ORDER_MS = 20
 UNSTORED = "when storing group assignment"

@@ -20,7 +20,7 @@ class Fact:
     """One thing to detect. `label` is `kind` or `cause:name`; `member` "" where the group is meant.
 
     `generation` is the one that a record first shows it in, or -1; `at` is the broker's log time, ms. One
-    that is not `required` may be told of or not: nobody can know.
+    that is not `required` may be reported or not: records do not show it.
     """
 
     label: str
@@ -34,7 +34,7 @@ class Fact:
 
 @dataclass(slots=True)
 class Change:
-    """A member came or went, at `at`, for `cause`."""
+    """A member joined or left, at `at`, for `cause`."""
 
     at: int
     cause: str
@@ -54,8 +54,8 @@ class GroupFold:
     unwritten: int = 0
     unstored: bool = False
     replaced: set[str] = field(default_factory=set)
-    # Epoch-based groups only: the newest epoch told of, whether removals bump it without a line, and whether
-    # the last that went had been silent for its session.
+    # Epoch-based groups only: the newest epoch that the log names, whether removals bump it without a line,
+    # and whether the last that went had been silent for its session.
     epoch: int = 0
     silent_bumps: bool = False
     expired: bool = False
@@ -102,7 +102,7 @@ class Facts:
             group.written.add(old)
         group.replaced.add(event.reason)
         group.members = (group.members - {old}) | set(new)
-        # Outside Stable no record tells of it by itself.
+        # Outside Stable it has no record of its own.
         if old in group.written and event.what == "static_replaced":
             self.facts.append(Fact(Kind.STATIC_MEMBER_REPLACED, group.name, -1, old, event.at))
             group.written = (group.written - {old}) | set(new)
@@ -126,5 +126,5 @@ class Facts:
 
 
 def came_back(group: GroupFold, member: str) -> bool:
-    """Whether it replaced another: the log never tells the new id of a static member, but how it begins."""
+    """Whether it replaced another: the log has no new id of a static member, only the prefix."""
     return any(member.startswith(f"{instance}-") for instance in group.replaced)

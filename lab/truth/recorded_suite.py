@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ABOUT = "suite.json"
 # A record of the last moments may miss the capture, which is taken before the log is copied.
 EDGE_MS = 1_500
-# The broker looks for what expired every 5 s in the lab.
+# The broker checks what expired every 5 s in the lab.
 EXPIRY_MS = 8_000
 # Connect's sinks are consumers of a group of their own, named after the connector.
 SINKS = "connect-sinks"
@@ -45,12 +45,12 @@ SESSION_PARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A finished suite: facts of all groups; `families` has those that count, `spoilt` why others do not.
+    """A suite: facts of all groups; `families` has the groups that count, `spoilt` why others do not.
 
     `quiet` groups have (from, to) in ms; `migrated` ones changed their protocol: only that is judged of them.
     `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
     `limits` what kind of limits each group's members have (lab/scenario/limits.py), `intervals` the
-    max.poll.interval (ms) of those that tell it to nobody, `timings` what was drawn for each group
+    max.poll.interval (ms) of groups that send it nowhere, `timings` what was drawn for each group
     (lab/workers/timings.py).
     """
 
@@ -110,7 +110,7 @@ def _families(runs: Sequence[Played], events: Sequence[Truth]) -> dict[str, str]
     for run in runs:
         # Of a silent herd only what is loud counts.
         found |= {run.group: next(iter(run.families.values()))} if run.raw["silent"] else run.families
-    # Brokers before 3.0 do not log who joins, and sinks have no journals: of these nothing is known.
+    # Brokers before 3.0 do not log which member joins, and sinks have no journals: of these nothing is known.
     told = all(event.members for event in events if event.what == "synced")
     connected = told and any(family == "connect" for family in found.values())
     sinks = {event.group for event in events if connected and event.group.startswith("connect-")}
@@ -118,7 +118,7 @@ def _families(runs: Sequence[Played], events: Sequence[Truth]) -> dict[str, str]
 
 
 def _spoilt(runs: Sequence[Played], strains: Sequence[Strain]) -> dict[str, str]:
-    # Who restarts brokers fences them on purpose, for everybody.
+    # A scenario that restarts brokers fences them on purpose, for all groups.
     ignored = "fenced" if any(run.hurts_brokers for run in runs) else ""
     counted = [strain for strain in strains if strain.what != ignored]
     return {
@@ -177,9 +177,9 @@ def _retention(run: Played) -> int:
 
 
 def _expiries(run: Played, facts: Sequence[Fact]) -> list[Fact]:
-    """Tell when groups expired: no line of the log says so, but they were empty for long enough.
+    """Give when groups expired: no line of the log says so, but they were empty for long enough.
 
-    Groups without offsets go whenever the broker looks for what expired, every ten minutes.
+    Groups without offsets are removed when the broker checks what expired, every ten minutes.
     """
     own = [fact for fact in facts if fact.group in run.groups and fact.label == Kind.GROUP_EMPTY]
     emptied = {fact.group: fact.at for fact in own}
@@ -223,7 +223,7 @@ def _moves(events: Sequence[Truth], shards: Mapping[int, Sequence[str]]) -> list
 
 
 def _migrations(events: Sequence[Truth], migrated: frozenset[str]) -> list[Fact]:
-    """Tell each time that a group went over from synced generations to epochs, or back."""
+    """Give each time that a group changed from synced generations to epochs, or back."""
     facts: list[Fact] = []
     before: dict[str, str] = {}
     for event in events:

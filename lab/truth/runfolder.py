@@ -36,7 +36,7 @@ class Played:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The group, or those of the herd."""
+        """The group, or all groups of the herd."""
         return tuple(self.families)
 
     @property

@@ -1,10 +1,10 @@
-"""Facts that the scenario decides: why a group rebalanced although nobody came or went.
+"""Facts that the scenario decides: why a group rebalanced although no member joined or left.
 
-The coordinator's log only says who asked for a rebalance. What made that member ask is known from the step
-that was done before it: partitions were added, a topic deleted, a connector reconfigured. A fact is tied to a
-generation: the first that was asked for after the step for no reason of membership. What no step explains is
-a cooperative follow-up, if the client says so or its assignor works so, a probing rebalance of Kafka Streams,
-or a leader that rejoined.
+The coordinator's log only says which member asked for a rebalance. What made that member ask is known from
+the step that was done before it: partitions were added, a topic deleted, a connector reconfigured. A fact is
+tied to a generation: the first that was asked for after the step for no reason of membership. What no step
+explains is a cooperative follow-up, if the client says so or its assignor works so, a probing rebalance of
+Kafka Streams, or a leader that rejoined.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def _of_next(
 
 
 def _of_several(told: Told, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
-    """Of several generations that a step leads to the first must be told by its cause, the others may be."""
+    """Of several generations that a step causes the first must be reported with its cause, others may be."""
     cause, others = _SEVERAL[act.verb]
     during = [one for one in cycles if act.at <= one.asked <= act.at + EFFECT_MS]
     after = [one for one in during if not one.of_members]
@@ -206,7 +206,7 @@ def _of_several(told: Told, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
 
 
 def _of_reason(told: Told, before: _Cycle, cycle: _Cycle) -> list[Fact]:
-    """Name why a generation came that no step explains and for which nobody came or went."""
+    """Name why a generation came that no step explains and in which no member joined or left."""
     if any(0 <= cycle.asked - at <= EFFECT_MS for at in told.moves):
         causes, required = [Cause.COORDINATOR_MOVED, Cause.LEADER_REJOINED], False
     elif _PROBING.search(cycle.reason):

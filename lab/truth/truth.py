@@ -28,7 +28,7 @@ class Truth:
     `what`: started, completed, synced, empty, expired, pending_expired, left, poll_left, join_deadline,
     sync_deadline, joined, static_replaced, static_swapped (the same outside Stable), static_left, fenced,
     epoch (bumped), computed (its assignment), loaded, unloaded, elected (a shard
-    came to a broker, in this leader epoch), and poll_breach, which only a journal tells.
+    came to a broker, in this leader epoch), and poll_breach, which only a journal has.
     `members` are the ids it names, the
     old before the new one; `reason` is the log's wording, the type of a share or streams group, or for how
     many ms after a poll_breach it may show.
@@ -91,7 +91,7 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and (?:add|request the)"),
         # A client of JoinGroup before version 4 is not asked to join again.
         ("joined", rf"{_UNKNOWN}{_G} in state \w+\. Created a new member id {_M} and added"),
-        # Before 3.0: static members, who join and who come back.
+        # Before 3.0: static members that join and that come back.
         ("joined", rf"Static Member with unknown member id joins group {_G} in \w+ state\. {_MADE}"),
         (
             "static_replaced",
@@ -173,7 +173,7 @@ def parse_log(lines: Iterable[str]) -> Iterator[Truth]:
         yield event
         if event.what == "joined":
             told |= set(event.members)
-        # Before 3.0 a join is told by what it starts only.
+        # Before 3.0 the log shows a join only by what it starts.
         if event.what == "started" and (new := _NEW.match(event.reason)) and new["m"] not in told:
             told.add(new["m"])
             yield Truth(event.at, event.group, "joined", -1, (new["m"],))
@@ -192,7 +192,7 @@ def parse_journal(group: str, lines: Iterable[str]) -> Iterator[Truth]:
             continue
         if event.get("event") != "processing" or not event.get("member"):
             continue
-        # Clients without a poll interval tell of no limit.
+        # Clients without a poll interval have no limit in their journal.
         limit = int(event.get("limit_ms", 0))
         if limit and float(event["seconds"]) * 1000 > limit:
             at, name = int(event.get("polled", event["at"])) + limit, event.get("group", group)
@@ -218,7 +218,7 @@ def _add_unlogged_joins(events: list[Truth], joins: Iterable[tuple[int, str, str
     """Add the members that joined without a line in the log.
 
     The Java coordinator of 3.9 only logs that it asked a member to join again, brokers before 3.0 nothing of
-    who joins a rebalance under way; then the members' journals must do.
+    which member joins a rebalance under way; then the members' journals must do.
     """
     told = {one for event in events if event.what == "joined" for one in event.members}
     gone = {one for event in events if event.what in _GOING for one in event.members}

@@ -27,7 +27,7 @@ class Family:
 
     `language` says what its `worker` is: a Python module that needs `library`, a Java class, a client of the
     Go worker, or the Node worker. `flags` are what it sets itself. `only` names the scenarios that make sense
-    with it, beside those that name it themselves; nothing is all.
+    with it, beside scenarios that name it themselves; nothing is all.
     """
 
     name: str
@@ -97,14 +97,14 @@ FAMILIES = {
 }
 
 
-# No record holds its max.poll.interval; where it commits by hand what it does while it stalls tells nothing.
+# No record holds its max.poll.interval; where it commits by hand, nothing shows that it stalls.
 UNTOLD = "aiokafka"
 MANUAL = ", manual"
 """What a family's name ends with where its members commit by hand: their silences mean something else."""
 
 
 IDLE = ", no traffic"
-"""And where nothing is produced: who commits only what is new commits nothing."""
+"""And where nothing is produced: a client that commits only what is new commits nothing."""
 
 
 def plain(family: str) -> str:

@@ -60,7 +60,7 @@ class Flags:
         return [text for flag, value in pairs if value != "" for text in (flag, str(value))]
 
     def spelled_out(self) -> list[str]:
-        """Give the command line of a worker that is told how the groups of a herd differ: `--each`."""
+        """Give the command line of a worker of a herd: `--each` says how its groups differ."""
         if self.groups == 1 and not self.timings:
             return self.arguments()
         differing = (

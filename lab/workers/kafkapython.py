@@ -57,7 +57,7 @@ class _PollTimeout(logging.Handler):
         self._journal = journal
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Tell the journal if the record is that warning."""
+        """Write to the journal if the record is that warning."""
         if "poll timeout has expired" in record.getMessage():
             self._journal.write_event("poll_exceeded", error=record.getMessage())
 

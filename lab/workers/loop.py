@@ -1,4 +1,4 @@
-"""The life of a worker: poll, process, commit, obey commands, tell it all as JSON lines on stdout.
+"""The life of a worker: poll, process, commit, obey commands, write all of it as JSON lines to stdout.
 
 Commands come as lines on stdin: `stall SECONDS` (process for so long), `subscribe TOPICS`, `unsubscribe`,
 `commit`, `leak` (go on with a new client and never close the old one), `close`. When stdin ends the worker
@@ -90,7 +90,7 @@ class Commands:
         self._close()
 
     def inbox(self) -> Callable[[], list[str]]:
-        """Give what gives the next command of one of those who obey, [] when there is none."""
+        """Give a function that returns the next command of one client, [] when there is none."""
         mine: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
         self._inboxes = [*self._inboxes, mine]
         return lambda: [] if mine.empty() else mine.get()
@@ -113,7 +113,7 @@ def live(build: Callable[[Flags, Journal], Client], flags: Flags) -> None:
 
 
 class Worker:
-    """Drives one client until it is told to close or its lifetime is over."""
+    """Drives one client until a command closes it or its lifetime is over."""
 
     def __init__(
         self, build: Callable[[Flags, Journal], Client], flags: Flags, journal: Journal, commands: Commands
@@ -164,7 +164,7 @@ class Worker:
             case ["commit"]:
                 self.client.commit()
             case ["leak"]:
-                # From now on nobody polls it.
+                # From now on no thread polls it.
                 self._log_processing(FOR_EVER_S)
                 self._leaked.append(self.client)
                 self.client = self._build(self.flags, self.journal)

@@ -210,7 +210,7 @@ class Member:
         return self.flags.heartbeat_ms / 1000
 
     def commit(self, phase: str, generation: int) -> None:
-        """Commit the next position of every partition; a refusal is told with the phase it came in."""
+        """Commit the next position of every partition; a refusal is written with the phase it came in."""
         self.position += 1
         request = OffsetCommitRequest.OffsetCommitRequestTopic
         part = request.OffsetCommitRequestPartition

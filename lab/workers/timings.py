@@ -18,7 +18,7 @@ HEARTBEATS_S = (3, 5, 10, 15, 20)
 COMMITS_S = (1, 5, 10, 15, 30, 60)
 POLLS_S = (30, 60, 90, 120, 300)
 WAYS = ("auto", "manual", "timer", "record")
-# Whoever commits less often than its session lasts cannot be told silent in time: some do, most do not.
+# A client that commits less often than its session lasts is never found silent in time: some are, most not.
 SELDOM = 0.15
 
 
@@ -43,7 +43,7 @@ class Timing:
 
     @property
     def processing_s(self) -> float:
-        """How long a batch takes: who commits after each poll commits as often as that."""
+        """How long a batch takes: a client that commits after each poll commits as often as that."""
         return min(self.commit_ms, self.poll_ms / 3) / 1000 if self.way == "manual" else 0.0
 
 

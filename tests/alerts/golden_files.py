@@ -13,7 +13,8 @@ from rebalance_monitor.alerts.gallery import examples, gallery
 from rebalance_monitor.alerts.messages.message import message_of
 from rebalance_monitor.alerts.messages.thread import message_of_thread, news_of
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable

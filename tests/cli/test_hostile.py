@@ -55,7 +55,7 @@ STORED = "storage.path=none"
         (["lab", "up", "--kafka-version", "../x"], "'../x' is not a Kafka version"),
         (["lab", "up", "--initial-delay-ms", "-1"], "-1 is not in the range"),
         (["lab", "up", "--folder", "/proc/nowhere"], "/proc/nowhere cannot be used: No such file"),
-        (["demo", "--duration", "-1"], "-1.0 is not in the range"),
+        (["demo", "--duration", "-1"], "'-1' is no duration; write 30s"),
         (["checkpoint", "inspect", "--set", "storage.path=binary"], "binary is no folder"),
         (["table", "optimize", "--set", STORED], "none does not exist"),
         (["table", "optimize", "--set", "storage.path=binary"], "binary is no folder"),

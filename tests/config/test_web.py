@@ -29,6 +29,30 @@ def test_a_wider_address_is_refused_without_token_or_proxy(host: str) -> None:
     assert load(flags={"web.host": host, "web.proxies": ["10.0.0.0/8"]}).web.proxies == ("10.0.0.0/8",)
 
 
+@pytest.mark.parametrize(
+    ("given", "address"),
+    [
+        ({"web.host": "127.0.0.1"}, ""),
+        ({"web.host": "0.0.0.0"}, ""),  # noqa: S104
+        ({"web.host": "::"}, ""),
+        ({"web.host": "10.0.0.7"}, "http://10.0.0.7:8377"),
+        ({"web.host": "fd00::7", "web.port": 80}, "http://[fd00::7]:80"),
+        ({"web.host": "monitor.example.com"}, "http://monitor.example.com:8377"),
+        ({"web.host": "10.0.0.7", "web.port": 0}, ""),
+        ({"web.host": "10.0.0.7", "web.proxies": ["10.0.0.0/8"]}, ""),
+        (
+            {"web.host": "10.0.0.7", "web.url": "https://monitor.example/kafka/"},
+            "https://monitor.example/kafka",
+        ),
+        ({"web.url": "https://monitor.example", "web.enabled": False}, ""),
+    ],
+)
+def test_other_machines_open_the_page_at_its_url_or_at_an_address_that_they_reach(
+    given: dict[str, object], address: str
+) -> None:
+    assert load(flags={"web.token": TOKEN, **given}).web.address == address
+
+
 def test_a_short_token_a_second_token_and_a_proxy_without_address_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("short\n", encoding="utf-8")

@@ -17,7 +17,8 @@ import pytest
 
 from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
 from rebalance_monitor.cluster.captures.capture import read_capture
-from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.finding import MEASURED, Finding, from_json, to_json
-from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind
 from rebalance_monitor.decoders import Row, rows
 from tests.coordinator.support.epochs import A, B, Epochs, Share, Streams
 from tests.coordinator.support.timeline import Client, Topic, findings, in_batches

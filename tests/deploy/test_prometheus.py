@@ -10,6 +10,7 @@ import subprocess
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ import httpx
 import pytest
 import yaml
 
+from rebalance_monitor.config.teams import team_of
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -48,6 +50,8 @@ ALERTS = yaml.safe_load((RULES / "alerting.rules.yml").read_text(encoding="utf-8
 RECORDS = yaml.safe_load((RULES / "recording.rules.yml").read_text(encoding="utf-8"))
 CASES = yaml.safe_load((RULES / "tests" / "alerts_test.yml").read_text(encoding="utf-8"))
 GROUP = "crash-loop.aiokafka"
+TEAM = "payments"
+FILTERED = 'team=~"$team"'
 STORM = "RebalanceStorm"
 PATIENCE_S = 60
 IN_PROGRESS = ("overview", "In progress")
@@ -109,6 +113,32 @@ def test_boards_lead_to_boards_that_exist_and_to_parameters_that_the_page_has(na
             assert asked <= {"group", "at", "view"}
 
 
+def test_a_team_is_chosen_among_those_that_groups_have_and_so_is_a_group_among_the_teams() -> None:
+    tops = {
+        name: json.loads(dashboards.as_json(board))["templating"]["list"]
+        for name, board in dashboards.boards().items()
+    }
+    asked = {name: [one["name"] for one in top] for name, top in tops.items()}
+    assert asked == {
+        "overview": ["datasource", "cluster", "team", "page"],
+        "group": ["datasource", "cluster", "team", "group", "page"],
+        "monitor": ["datasource", "cluster", "page"],
+    }
+    team = next(one for one in tops["overview"] if one["name"] == "team")
+    # Not all teams one by one: a group may be of none.
+    assert (team["includeAll"], team["allValue"]) == (True, ".*")
+    group = next(one for one in tops["group"] if one["name"] == "group")
+    assert FILTERED in group["query"]["query"]
+
+
+def test_every_panel_of_the_overview_that_asks_groups_asks_those_of_the_team() -> None:
+    asked = [
+        query for name, _, query in panels() if name == "overview" and "rebalance_monitor_group_" in query
+    ]
+    assert len(asked) > 10
+    assert [query for query in asked if FILTERED not in query] == []
+
+
 def _data_links(panel: dict[str, Any]) -> list[dict[str, str]]:
     found: list[dict[str, str]] = panel.get("fieldConfig", {}).get("defaults", {}).get("links", [])
     return found
@@ -155,9 +185,10 @@ def test_every_alert_has_a_case() -> None:
     assert [case["name"] for case in CASES["tests"]] == [rule["alert"] for rule in rules(ALERTS)]
 
 
-def asked_now(query: str, group: str = GROUP) -> str:
+def asked_now(query: str, group: str = GROUP, team: str = ".*") -> str:
     """The query with Grafana's variables filled in, for a run of half a minute."""
-    filled = {"$cluster": ".*", "$group": group, "$__rate_interval": "8s", "$__range": "1m"}
+    chosen = {"$cluster": ".*", "$group": group, "$team": team}
+    filled = {**chosen, "$__rate_interval": "8s", "$__range": "1m"}
     for name, value in filled.items():
         query = query.replace(name, value)
     return query
@@ -186,7 +217,10 @@ class Run:
         self.snapshot.listen(self.tallies.on_update)
         build = {"version": "1", "python": "3", "spark": "4"}
         wanted = Wanted(partitions=("*",), most=100)
-        registry = registry_of(SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted))
+        of_group = partial(team_of, teams={GROUP: TEAM})
+        registry = registry_of(
+            SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted, of_group)
+        )
         api = Api(self.snapshot, MemoryPast(self.snapshot))
         self.app, self.stream = make_app(api, Access(), lambda accept: exposition(registry, accept))
 
@@ -248,8 +282,10 @@ def prometheus(folder: Path, target: str) -> Iterator[str]:
             os.kill(process.pid, signal.SIGTERM)
 
 
-def answer(client: httpx.Client, query: str, began: float, group: str = GROUP) -> list[dict[str, Any]]:
-    given = {"query": asked_now(query, group), "start": began, "end": time.time(), "step": 1}
+def answer(
+    client: httpx.Client, query: str, began: float, group: str = GROUP, team: str = ".*"
+) -> list[dict[str, Any]]:
+    given = {"query": asked_now(query, group, team), "start": began, "end": time.time(), "step": 1}
     body = json.loads(client.get("/api/v1/query_range", params=given).text)
     assert body["status"] == "success", body
     return list(body["data"]["result"])
@@ -273,6 +309,10 @@ def test_no_panel_is_without_data_and_rules_work_on_a_real_run(tmp_path: Path) -
         run.feed(20.0, lambda: not all_zero(answer(client, progress, began)))
         wait_for(lambda: STORM in firing(client) and all(answers(client, began).values()))
         answered = answers(client, began)
+        of_team = {
+            place: answer(client, place[2], began, team=TEAM) for place in answered if FILTERED in place[2]
+        }
+        of_nobody = [answer(client, query, began, team="nobody") for _, _, query in of_team]
         evaluated = json.loads(client.get("/api/v1/rules").text)["data"]["groups"]
         alerts = firing(client)
     assert [place for place, found in answered.items() if not found] == []
@@ -282,6 +322,10 @@ def test_no_panel_is_without_data_and_rules_work_on_a_real_run(tmp_path: Path) -
     broken = [(r["name"], r["lastError"]) for g in evaluated for r in g["rules"] if r["health"] != "ok"]
     assert broken == []
     assert STORM in alerts
+    # What is shown of a team is its own groups' and less than everybody's.
+    assert {series["metric"].get("group", GROUP) for found in of_team.values() for series in found} == {GROUP}
+    assert any(of_team[place] != answered[place] for place in of_team)
+    assert all(map(all_zero, of_nobody))
 
 
 def answers(client: httpx.Client, began: float) -> dict[tuple[str, str, str], list[dict[str, Any]]]:

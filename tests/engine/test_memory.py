@@ -141,3 +141,21 @@ print(lost() is None, gc.get_freeze_count() >= 1_000)
 def test_what_is_held_is_taken_for_good_and_cyclic_garbage_is_freed_first() -> None:
     done = subprocess.run([sys.executable, "-c", HELD], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True"]
+
+
+PANDAS = """
+import sys
+import pyarrow as pa
+from rebalance_monitor.engine.memory import without_pandas
+without_pandas()
+pa.array([b"x", None], pa.binary()).to_pylist()
+print("pandas" in sys.modules)
+import pandas
+print(pandas.Series([1]).sum())
+"""
+
+
+def test_arrow_does_without_pandas_and_whoever_imports_it_has_it() -> None:
+    pytest.importorskip("pandas")
+    done = subprocess.run([sys.executable, "-c", PANDAS], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "1"]

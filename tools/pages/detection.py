@@ -14,7 +14,8 @@ from rebalance_monitor.coordinator.commits.client_families import FAMILIES, Fami
 from rebalance_monitor.coordinator.explain.advice import RULES as ADVICE
 from rebalance_monitor.coordinator.findings.causes import CAUSE_WHAT
 from rebalance_monitor.coordinator.findings.finding import SCHEMA, CauseEntry, Finding, MemberEntry
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, KindSpec
+from rebalance_monitor.coordinator.findings.kind_table import KINDS, KindSpec
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from rebalance_monitor.coordinator.state.state_machine import TRANSITIONS, Status
 from tools.pages.templates import fill, table, template

@@ -21,7 +21,8 @@ from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.config.alerts import Alerts, Route
 from rebalance_monitor.config.model import Settings
 from rebalance_monitor.config.receivers import Console, Receiver
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.engine.replay.replaying import replay_capture
 from rebalance_monitor.engine.settings import detection_settings
 from tools.pages.templates import ROOT

@@ -72,7 +72,7 @@ def _tried(sink: "Sink", settings: "Settings", *, leave_open: bool) -> bool:
         for phase in phases:
             state = sink.send(sample_notification(cluster, sink.name, now, phase, state), _now()).state
     except SinkError as error:
-        hint = "permanent: change something first" if error.permanent else "it may pass: try again"
+        hint = "permanent: correct the cause first" if error.permanent else "temporary: try again"
         click.echo(f"{sink.name}: {error.why} ({hint})", err=True)
         return False
     click.echo(f"{sink.name}: the test has arrived")
@@ -81,12 +81,14 @@ def _tried(sink: "Sink", settings: "Settings", *, leave_open: bool) -> bool:
 
 @command.group()
 def silence() -> None:
-    """Hold alerts back: a running job honours a silence within a second, on a URI within five."""
+    """Silence alerts: a running job applies a silence within a second, on a URI within five."""
 
 
 @silence.command("add")
 @click.argument("matchers", nargs=-1, required=True)
-@click.option("--for", "duration", default="1h", show_default=True, help="How long: 30m, 2h, 1d.")
+@click.option(
+    "--for", "duration", metavar="DURATION", default="1h", show_default=True, help="How long: 30m, 2h, 1d."
+)
 @click.option("--comment", default="", help="Why, for those who find it.")
 @click.option("--by", default=None, help="Who (default: the user who runs this).")
 @config_options
@@ -98,7 +100,7 @@ def add(
     config: Path | None,
     assignments: tuple[str, ...],
 ) -> None:
-    r"""Silence the alerts that all MATCHERS mean: 'group=~"orders-.*"' 'severity="warning"'."""
+    r"""Silence the alerts that match all MATCHERS: 'group=~"orders-.*"' 'severity="warning"'."""
     now = _now()
     with _kept():
         files = _silences(config, assignments)
@@ -108,11 +110,11 @@ def add(
 
 
 @silence.command("list")
-@click.option("--expired", is_flag=True, help="Those that have ended, too.")
+@click.option("--expired", is_flag=True, help="Silences that have ended, too.")
 @config_options
 @output_option(Form.TABLE)
 def list_(*, expired: bool, config: Path | None, assignments: tuple[str, ...], output: Form) -> None:
-    """List the silences that hold, soonest to end first."""
+    """List the active silences, the next to end first."""
     now = _now()
     with _kept():
         known, damaged = _silences(config, assignments).read()

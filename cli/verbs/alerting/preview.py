@@ -25,13 +25,15 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Aler
 
 @click.command("preview")
 @click.argument("what", metavar="FINDING|CAPTURE")
-@click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False), help="Write a page, too.")
+@click.option(
+    "--html", "page", type=click.Path(path_type=Path, dir_okay=False), help="Also write them as an HTML page."
+)
 @click.option(
     "--limit",
     type=click.IntRange(1, sys.maxsize),
     default=20,
     show_default=True,
-    help="At most so many messages.",
+    help="Messages at most.",
 )
 @config_options
 def preview(

@@ -68,7 +68,8 @@ def routed(plan: "Plan", group: str, detection: "DetectionSettings") -> Iterator
 
 
 def _kinds(alertname: str | None) -> list["Kind"]:
-    from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+    from rebalance_monitor.coordinator.findings.kind_table import KINDS
+    from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
 
     if alertname is not None and alertname not in list(Kind):
         raise click.BadParameter(f"{alertname!r} is no kind; the kinds are {', '.join(Kind)}")
@@ -109,7 +110,8 @@ def _severity(group: str, kind: "Kind", detection: "DetectionSettings") -> "Seve
     """Return the severity that a finding of this kind opens with, overrides and `always_on` included."""
     from fnmatch import fnmatchcase
 
-    from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Severity
+    from rebalance_monitor.coordinator.findings.kind_table import KINDS
+    from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
     always_on = any(fnmatchcase(group, pattern) for pattern in detection.always_on)
     usual = Severity.CRITICAL if kind is Kind.GROUP_EMPTY and always_on else KINDS[kind].severity
@@ -140,7 +142,7 @@ def _why(root: "Route", route: "Route") -> str:
     way = [node for node in root.walk() if (route.path + "/").startswith(node.path + "/") and node.matchers]
     said = [", ".join(map(str, node.matchers)) for node in way]
     if not said:
-        return "the top route" if route.path == root.path else "a route that takes everything"
+        return "the top route" if route.path == root.path else "a route that matches everything"
     return " → ".join(said)
 
 

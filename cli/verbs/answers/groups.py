@@ -9,6 +9,7 @@ import click
 from rebalance_monitor.cli.answering import answer_options, answers_of, problem_of
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.output import Form, output_option, write_rows
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -85,7 +86,7 @@ def command(
         write_rows(rows, output)
         return ExitCode.FINE
     write_rows([table_row(row) for row in rows], output, COLUMNS, optional=OPTIONAL)
-    click.echo(f"{counted(rows)}, from {answers.where}", err=True)
+    click.echo(f"{by_sort(rows)}, from {answers.where}", err=True)
     return ExitCode.FINE
 
 
@@ -106,12 +107,12 @@ def table_row(row: "Mapping[str, Any]") -> dict[str, object]:
     }
 
 
-def counted(rows: "Sequence[Mapping[str, Any]]") -> str:
+def by_sort(rows: "Sequence[Mapping[str, Any]]") -> str:
     """Return how many groups these are, and of which sort: what is counted where."""
     commits_only = sum(row["type"] == "commits" for row in rows)
     with_members = sum(row["members"] > 0 for row in rows)
     sorts = f" ({with_members:,} with members, {commits_only:,} with commits only)" if commits_only else ""
-    return f"{len(rows):,} groups{sorts}"
+    return counted(len(rows), "group") + sorts
 
 
 def unknown(value: object) -> object:

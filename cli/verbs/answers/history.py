@@ -10,6 +10,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 from rebalance_monitor.cli.sources import absolute, moment_option
 from rebalance_monitor.cli.verbs.answers.groups import cause_text, moment, printable
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +26,7 @@ PATTERN = frozenset("*?[")
 @answer_options
 @moment_option("--since", "Not before: 1h (ago), a time (ISO 8601, UTC), or ms since epoch.")
 @moment_option("--until", "Not after.")
-@click.option("--kind", help="Only findings of this kind (docs/findings.md).")
+@click.option("--kind", help="Only findings of this kind, such as storm.")
 @click.option("--cause", help="Only findings with this cause.")
 @click.option("--limit", type=click.IntRange(1), default=200, show_default=True, help="Findings at most.")
 @output_option(Form.TABLE)
@@ -70,7 +71,7 @@ def table_row(finding: "Mapping[str, Any]") -> dict[str, object]:
     who = next((one["instance_id"] or one["client_id"] for one in causes if one["client_id"]), "")
     return {
         "at": moment(finding["at"]),
-        "group": printable(finding["group"] or f"{finding['groups_total']} groups"),
+        "group": printable(finding["group"] or counted(finding["groups_total"], "group")),
         "finding": " ".join(filter(None, (finding["kind"].replace("_", " "), finding["phase"]))),
         "generation": finding["generation"],
         "severity": finding["severity"],

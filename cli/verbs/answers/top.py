@@ -7,6 +7,7 @@ import click
 
 from rebalance_monitor.cli.answering import answer_options, answers_of
 from rebalance_monitor.cli.exit_codes import ExitCode
+from rebalance_monitor.cli.sources import Duration
 
 
 @click.command("top")
@@ -20,10 +21,10 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 )
 @click.option(
     "--every",
-    type=click.FloatRange(0.1),
-    default=1.0,
+    type=Duration(least_s=0.1),
+    default="1s",
     show_default=True,
-    help="Seconds between two refreshes.",
+    help="Time between two refreshes.",
 )
 def command(
     *,

@@ -21,6 +21,7 @@ from rebalance_monitor.cli.options import config_options, identities_for, load_s
 from rebalance_monitor.cli.output import Form, output_option
 from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option, group_option, is_about
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.ledger import Snapshot
@@ -44,7 +45,9 @@ MB = 1_000_000
 @config_options
 @group_option
 @click.option("--page", is_flag=True, help="Serve the live page too (`web.host`, `web.port`).")
-@click.option("--for", "duration", type=Duration(), help="Stop after so long (30s, 10m); default: Ctrl-C.")
+@click.option(
+    "--for", "duration", type=Duration(), help="Stop after this time (30s, 10m). Default: at Ctrl-C."
+)
 @click.option(
     "--most",
     type=click.FloatRange(min=0, min_open=True),
@@ -82,7 +85,7 @@ def command(
             watch.run([shown])
         finally:
             shown.lines.close()
-    click.echo(f"{watch.records:,} records read; {shown.summary()}", err=True)
+    click.echo(f"{counted(watch.records, 'record')} read; {shown.summary()}", err=True)
     return ExitCode.FINE
 
 
@@ -147,7 +150,7 @@ class Shown:
         if not self._kinds:
             return "no findings"
         kinds = ", ".join(f"{kind} {count}" for kind, count in self._kinds.most_common())
-        return f"{self._kinds.total()} findings of {len(self._groups)} groups: {kinds}"
+        return f"{counted(self._kinds.total(), 'finding')} of {counted(len(self._groups), 'group')}: {kinds}"
 
     def _matches(self, finding: "Finding") -> bool:
         return is_about(finding, self._pattern)
@@ -162,7 +165,7 @@ class _Said:
     def begins(self, facts: "TopicFacts", size: int | None) -> None:
         records = sum(end - facts.begins.get(p, 0) for p, end in facts.ends.items())
         bytes_ = "" if size is None else f", {size / MB:,.1f} MB"
-        click.echo(f"reading {facts.name} to its end: up to {records:,} records{bytes_}", err=True)
+        click.echo(f"reading {facts.name} to its end: up to {counted(records, 'record')}{bytes_}", err=True)
         self._progress = Progress("read", records)
 
     def reads(self, records: int) -> None:
@@ -172,17 +175,17 @@ class _Said:
     def follows(self, census: "Census", url: str | None) -> None:
         if self._progress:
             self._progress.end()
-        said = (
-            f"{census.partitions} partitions, {census.groups:,} groups, {census.with_members:,} with members"
+        said = f"{counted(census.partitions, 'partition')}, {counted(census.groups, 'group')}"
+        click.echo(
+            f"{said}, {census.with_members:,} with members{_back(census.oldest_ms)}{_at(url)}", err=True
         )
-        click.echo(f"{said}{_back(census.oldest_ms)}{_at(url)}", err=True)
 
     def probes(self, why: "AccessDeniedError", url: str | None) -> None:
         if self._progress:
             self._progress.end()
         click.echo(
-            f"{why.what} {why.remedy} Until then only the probe looks: which groups rebalance, and for how "
-            f"long; not why, and not whose fault it is{_at(url)}",
+            f"{why.what} {why.remedy} Until then only the probe reports: which groups rebalance, and for "
+            f"how long, but neither why nor whose fault it is{_at(url)}",
             err=True,
         )
 
@@ -198,4 +201,4 @@ def _back(age_ms: int) -> str:
     for unit, ms in (("days", 86_400_000), ("hours", 3_600_000), ("minutes", 60_000)):
         if age_ms >= 2 * ms:
             return f"; the topic goes back {age_ms // ms} {unit}"
-    return f"; the topic goes back {age_ms // 1_000} seconds"
+    return f"; the topic goes back {counted(age_ms // 1_000, 'second')}"

@@ -14,6 +14,7 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings, storage_of
 from rebalance_monitor.cli.output import Form, output_option, write_rows
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +44,7 @@ def inspect(config: Path | None, assignments: tuple[str, ...], output: Form) -> 
     if output.is_table and found.manifest:
         identity = found.manifest.identity
         click.echo(f"cluster {identity.cluster_id or '-'}, topic id {identity.topic_id or '-'}")
-        click.echo(f"{identity.shards} partitions, {identity.buckets} bucket(s) each")
+        click.echo(f"{counted(identity.shards, 'partition')}, {counted(identity.buckets, 'bucket')} each")
         click.echo(f"state format {identity.codec_version}, last run by {identity.product_version}\n")
     write_rows([_row(generation, found) for generation in found.generations], output)
     for generation in found.generations:
@@ -131,7 +132,7 @@ def verify(config: Path | None, assignments: tuple[str, ...], output: Form) -> i
 
 @command.command()
 @config_options
-@click.option("--yes", is_flag=True, help="Remove; without it only what would go is said.")
+@click.option("--yes", is_flag=True, help="Remove it. Without it, only list what would be removed.")
 def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> int:
     """Remove the state of earlier generations; the one in use, ledger and tables stay."""
     from rebalance_monitor.checkpoints.state.inspection import inspect as look
@@ -143,7 +144,7 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
     with locked(storage.root):
         found = look(storage.manifest, storage.states)
         if found.manifest is None:
-            click.echo("There is no readable manifest, so nobody knows which state is in use.", err=True)
+            click.echo("There is no readable manifest, so it is not known which state is in use.", err=True)
             return ExitCode.PROBLEMS
         for generation in superseded(found):
             if generation.out_of_reach:

@@ -65,7 +65,7 @@ def _kept(settings: "Settings", now: datetime) -> "Report":
     type=click.Choice(["duckdb", "spark"]),
     default="duckdb",
     show_default=True,
-    help="Whose SQL the views are written in.",
+    help="The SQL dialect of the views.",
 )
 def sql(*, name: str | None, config: Path | None, assignments: tuple[str, ...], engine: str) -> int:
     """Print the views over this job's tables and the query NAME; without NAME the questions."""

@@ -14,6 +14,7 @@ import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.output import Form, output_option
+from rebalance_monitor.cli.sources import Duration
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -27,10 +28,10 @@ LOOK_S = 0.3
 @click.command()
 @click.option(
     "--duration",
-    type=click.FloatRange(0, min_open=True),
-    default=150.0,
+    type=Duration(least_s=1),
+    default="150s",
     show_default=True,
-    help="Give up after so many seconds of faults.",
+    help="How long to wait for what the monitor finds.",
 )
 @click.option("--keep", is_flag=True, help="Leave the broker up (`rebalance-monitor lab down` stops it).")
 @click.option("--kafka-version", default="4.1.1", show_default=True, help="The broker's release.")
@@ -111,7 +112,7 @@ def _play(
     _say(f"Kafka is up at {broker.bootstrap}. Starting the monitor (Spark needs some seconds) …")
     with ExitStack() as acts:
         play = stage(broker, home, acts, alerts)
-        _say(f"The monitor watches. Starting consumers in {len(play.runs)} groups; findings follow.")
+        _say(f"The monitor is running. Starting consumers in {len(play.runs)} groups; findings follow.")
         page = play.job.page()
         _say(f"Its page: {page}/\n" if page else "Its page is not served: the port is taken.\n")
         _follow(play, duration, lambda finding: click.echo(render(finding)))
@@ -193,7 +194,7 @@ def _cost(group: str, told: list["Finding"]) -> dict[str, object]:
         "group": group,
         "rebalances": total("rebalances"),
         "stood still": f"{sum(finding.stopped_ms_max or 0 for finding in told) / 1000:.1f} s",
-        "records came meanwhile": total("arrived"),
+        "records arrived meanwhile": total("arrived"),
         "most waiting": max(int(finding.details["waiting_peak"]) for finding in told),
         "then caught up in": f"{total('caught_up_ms') / 1000:.1f} s",
     }

@@ -53,7 +53,7 @@ UNKNOWN_TYPE = "unknown_type"
     metavar="earliest|latest|OFFSETS",
     help="Where to begin at a broker; offsets like 0:12,3:99 or JSON.",
 )
-@click.option("--follow", is_flag=True, help="At a broker: go on with what comes, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="At a broker: continue with new records, until Ctrl-C.")
 @group_option
 @click.option(
     "--partition", type=int, multiple=True, help="Only this partition of the topic; may be repeated."

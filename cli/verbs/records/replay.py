@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--history-until",
     metavar="OFFSETS|TIME",
-    help="What lies before is history: 0:12,3:99, JSON, or a time (ISO 8601, UTC). Default: all is live.",
+    help="Records before it are history: 0:12,3:99, JSON, or a time (ISO 8601, UTC). Default: all is live.",
 )
 @group_option
 @click.option("--alerts", is_flag=True, help="List the notifications that would have been sent, instead.")

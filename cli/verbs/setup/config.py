@@ -35,9 +35,18 @@ def check(config: Path | None, assignments: tuple[str, ...], *, with_java: bool)
     settings = load_valid(config, assignments)
     if with_java and (refused := list(_refused_by_java(settings))):
         raise ConfigError.of(refused)
-    for warning in checked(settings.alerts).warnings:
+    for warning in (*checked(settings.alerts).warnings, *_without_links(settings)):
         click.echo(f"warning: {warning}", err=True)
     click.echo("The configuration is valid.")
+
+
+def _without_links(settings: "Settings") -> Iterator[str]:
+    """Yield why messages lead nowhere."""
+    from rebalance_monitor.alerts.setup.receivers import links_of
+
+    if settings.alerts.is_on and links_of(settings).runbook is None:
+        why = "`web.url` is not set" if settings.web.enabled else "`web.enabled` is false"
+        yield f"alerts have no links to the page and its runbooks: {why}"
 
 
 def _refused_by_java(settings: "Settings") -> Iterator[str]:

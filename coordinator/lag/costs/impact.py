@@ -7,8 +7,8 @@ The impact is taken from the group's lag:
 - `waiting`: more wait than before;
 - `unknown`: no sample of its topics' ends says so. Then the severity that the kind has without lag stands.
 
-`details.impact` of a finding says which it was, if it is known. Whoever configures a severity
-(`severity_overrides`), or that a group must never be empty (`always_on`), has the last word.
+`details.impact` of a finding says which it was, if it is known. A configured severity
+(`severity_overrides`), or a group that must never be empty (`always_on`), has the last word.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def impact(totals: Sequence[tuple[int, int]], since: int) -> Impact:
     if not any(after):
         return Impact.NOTHING
     if not before:
-        # Nobody knows how much is usual.
+        # How much is usual is not known.
         return Impact.UNKNOWN
     return Impact.WAITING if after[-1] > USUAL_SHARE * max(before) else Impact.USUAL
 

@@ -2,9 +2,9 @@
 
 A finding that stops consumption is given the group's records waiting at the last sample before it stopped,
 and the most of any sample since. While its incident is open the samples go on: when no more wait than before,
-it has caught up. That, and a severity that the lag raises (`impact.py`), are told as an update. A finding
-without samples on both sides carries nothing: not zero. A roll-up carries the sums of the groups that it
-lists.
+it has caught up. That, and a severity that the lag raises (`impact.py`), are published as an update. A
+finding without samples on both sides carries nothing: not zero. A roll-up carries the sums of the groups that
+it lists.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 COSTED = frozenset({Kind.REBALANCE, Kind.REBALANCE_STUCK, Kind.STORM, Kind.ROLLING_RESTART, Kind.GROUP_EMPTY})
 _STOPPED_S = "partition_seconds"
 MOST_SHARED = 100
-"""Roll-ups that are followed at most: the oldest goes, whose end nobody has told."""
+"""Roll-ups that are followed at most. The oldest is dropped: its end was never published."""
 
 
 class Stopped(msgspec.Struct, array_like=True):
@@ -243,7 +243,7 @@ class Costs:
 
 
 def _stopped_at(finding: Finding) -> int:
-    """Return when (ms) consumption stopped at the earliest, as far as the finding tells."""
+    """Return when (ms) consumption stopped at the earliest, by the fields of the finding."""
     if finding.kind in {Kind.STORM, Kind.REBALANCE_STUCK} and finding.opened_at is not None:
         # A storm has begun with the first of the rebalances that made it one.
         return finding.opened_at - (

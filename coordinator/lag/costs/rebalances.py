@@ -18,7 +18,7 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.costs.impact import USUAL_SHARE
-from rebalance_monitor.coordinator.lag.judging import lag_finding
+from rebalance_monitor.coordinator.lag.incidents import lag_finding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

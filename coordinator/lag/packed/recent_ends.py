@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TopicEnds:
-    """Times (ms) of samples, ascending, and for each the ends by partition, `UNKNOWN` where nobody told."""
+    """Times (ms) of samples, ascending, and the ends by partition at each, `UNKNOWN` without an answer."""
 
     __slots__ = ("at", "rows")
     KEPT = 12

@@ -1,4 +1,4 @@
-"""What the page needs of alerts: whose group it is, silences, and who was notified.
+"""What the page needs of alerts: the team of a group, silences, and the receivers that were notified.
 
 The dashboard does not import alerts: the engine hands in what does it (engine/outputs/page_alerting.py).
 """
@@ -28,7 +28,7 @@ class Alerting(Protocol):
     refused: str
 
     def silences(self, about: Finding | None = None) -> Sequence[SilenceRow]:
-        """Return the silences that have not ended, the first to end first; of `about` those that cover it."""
+        """Return the silences that have not ended (of `about`: that cover it), the first to end first."""
 
     def add(self, wanted: SilenceWanted) -> SilenceRow:
         """Add a silence from now on. Raises ConfigError for one that cannot be meant."""
@@ -41,7 +41,7 @@ class Alerting(Protocol):
 
 
 class NoAlerting:
-    """Of a monitor that notifies nobody, or of tables and captures."""
+    """Of a monitor without receivers, or of tables and captures."""
 
     teams: Mapping[str, str] = {}
     is_on = False

@@ -52,7 +52,7 @@ Values = dict[str, Any]
 AROUND = 300
 NOTIFIED = 100
 BEYOND = 100
-"""So many findings beyond a page of history are looked at for its events."""
+"""So many findings beyond a page of history are read for its events."""
 _HISTORY = {"yes": True, "no": False, "": None}
 
 
@@ -95,7 +95,7 @@ class Api:
         snapshot.listen(self._on_change)
 
     def _on_change(self, known: Known, _update: Update) -> None:
-        """Let go of what nobody looks at any more: a board holds all that was known at its moment."""
+        """Drop what no page shows any more: a board holds all that was known at its moment."""
         if known.version > self._asked + _KEPT_FOR:
             self._boards, self._seen = Boards(self._team_of), None
             self._moments = Moments(self._past, self._team_of)
@@ -190,7 +190,7 @@ class Api:
     def history(self, values: Values) -> HistoryPage:
         """Answer `/history`."""
         limit = values["limit"]
-        # An event's findings come close together: those that follow the page may belong to its last rows.
+        # An event's findings come close together: findings that follow the page may belong to its last rows.
         found = self._past.find(self._wanted(values, limit + BEYOND))
         told: list[Any] = within(map(to_dict, found))
         size = min(limit, len(told))

@@ -203,7 +203,7 @@ _WHY = {
     "401": "The bearer token is missing or wrong.",
     "403": "The proxy has not signed the reader in, or this reader may not change anything.",
     "404": "Not known.",
-    "415": "The body is not said to be JSON.",
+    "415": "The content type of the body is not JSON.",
     "421": "The monitor is not served under the name that was asked.",
     "500": "The monitor could not answer; its log says why.",
     "503": "Not now: try again.",

@@ -125,7 +125,7 @@ FINDINGS = (
     _number("limit", "Findings to give at most.", 100, 1, MAX_ROWS),
 )
 NOTIFIED = (_text("id", "The incident, or the finding.", required=True),)
-SILENCES = (_text("incident", "Only silences that hold the alerts of this incident back now."),)
+SILENCES = (_text("incident", "Only silences that apply to this incident's alerts now."),)
 SILENCE = (_text("id", "The silence.", required=True),)
 EVENTS = (_number("since", "Version from which changes are wanted; -1: from now on.", -1, -1, 2**53),)
 

@@ -1,4 +1,4 @@
-"""Who may read: everybody on this machine, holders of the token, people whom a known proxy has signed in.
+"""Who may read: everybody on this machine, holders of the token, people signed in by a known proxy.
 
 The page's shell (HTML, styles, scripts) is served to everybody, as are the health checks; everything that
 names a group is guarded, also where it comes within the page. Without token and proxy only requests that name
@@ -68,9 +68,9 @@ class Access:
     def write_problem(self, headers: Headers) -> tuple[int, str] | None:
         """Return why a request that may read may not change anything (status, sentence), None if it may.
 
-        Whoever may change something has shown the token, or a proxy has signed them in: without either nobody
-        has. A proxy may know people by a cookie, which browsers send for foreign pages too: those cannot send
-        JSON without asking first, and the browser says that they are foreign.
+        A caller that may change something has shown the token, or a proxy has signed it in: without either no
+        one has. A proxy may know people by a cookie, which browsers send for foreign pages too: those cannot
+        send JSON without asking first, and the browser says that they are foreign.
         """
         if self.token is None and not self.proxies:
             return 403, NO_WRITERS
@@ -79,7 +79,7 @@ class Access:
         return None
 
     def signed_in(self, headers: Headers, client: str) -> str:
-        """Return the name of the person whom a proxy has signed in, "" without."""
+        """Return the name of the person that a proxy has signed in, "" without."""
         return headers[self.proxy_header].strip() if self._is_signed_in(headers, client) else ""
 
     def _has_token(self, headers: Headers) -> bool:
@@ -102,7 +102,7 @@ class Access:
 
 
 def access_of(web: Web) -> Access:
-    """Return who may read by the configuration. Raises ConfigError for a token that cannot be read."""
+    """Return the access that is configured. Raises ConfigError for a token that cannot be read."""
     try:
         token = web.secret()
     except ValueError as error:
@@ -117,7 +117,7 @@ def access_of(web: Web) -> Access:
 
 
 class Guard:
-    """ASGI middleware: refuses who may not read, and puts the security headers on every answer."""
+    """ASGI middleware: refuses readers without access, and puts the security headers on every answer."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -148,7 +148,7 @@ class Guard:
 
 
 def refusal(access: Access, scope: Scope) -> tuple[int, str] | None:
-    """Return why the request may not be told what is guarded (status, sentence), None if it may."""
+    """Return why the request may not read what is guarded (status, sentence), None if it may."""
     client = scope.get("client")
     return access.problem(Headers(scope=scope), client[0] if client else "")
 

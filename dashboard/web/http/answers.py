@@ -25,7 +25,7 @@ PAGE = 500
 
 
 class Unanswered(Exception):  # noqa: N818 - not always an error: a group may be gone
-    """There is no answer; `status` is HTTP's, 0 where nobody answered."""
+    """There is no answer; `status` is HTTP's, 0 where no server answered."""
 
     def __init__(self, sentence: str, status: int) -> None:
         super().__init__(sentence)
@@ -33,7 +33,7 @@ class Unanswered(Exception):  # noqa: N818 - not always an error: a group may be
 
 
 class Answers(Protocol):
-    """Who answers; blocks for network or disk."""
+    """A source of answers; blocks for network or disk."""
 
     where: str
 

@@ -1,6 +1,6 @@
 """The web application: page, API, events, health checks and metrics behind one guard.
 
-Answers are computed in threads, never on the event loop, so a slow question holds up nobody else. Those that
+Answers are computed in threads, never on the event loop, so a slow question delays no other. The ones that
 read the retained history take few threads at a time: however many wait for a disk or a store, what is
 answered from memory, and the health checks, are not among them.
 """
@@ -123,7 +123,7 @@ def _document(_request: Request) -> Response:
 def _answer(api: Api, path: openapi.Path, history: Semaphore) -> Waited:
     async def answer(request: Request) -> Response:
         given = request.query_params
-        # An incident of the newest ones is in memory; which, is known only by looking.
+        # The newest incidents are in memory; whether this one is must be looked up.
         is_past = "at" in given or path.path in openapi.FROM_DISK
         async with history if is_past else nullcontext():
             return await run_in_threadpool(_answered, api, path, given)
@@ -144,7 +144,7 @@ def _answered(api: Api, path: openapi.Path, given: Mapping[str, str]) -> Respons
 
 
 class _Seated(Response):
-    """The events, for whom there is a seat when the answer begins: a burst of readers finds no gap."""
+    """The stream of events; its seat is taken when the answer begins: a burst of readers finds no gap."""
 
     def __init__(self, stream: Stream, since: int) -> None:
         self._stream = stream
@@ -180,7 +180,8 @@ def _metrics(expose: Callable[[str], Exposition]) -> Handler:
 
 def _unknown(_request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    return Json({"error": "there is no such page" if status == 404 else "this is not answered here"}, status)  # noqa: PLR2004 - HTTP's own
+    gone = status == 404  # noqa: PLR2004 - HTTP's own
+    return Json({"error": "there is no such page" if gone else "this method is not allowed here"}, status)
 
 
 def _failed(_request: Request, error: Exception) -> Response:

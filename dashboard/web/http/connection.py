@@ -2,8 +2,9 @@
 
 uvicorn bounds neither the time until a request is there nor the time that a reader takes for its answer, and
 counts idle connections among those for which it turns requests away: some hundred that say nothing would
-make a liveness probe fail, and the job would be restarted for them. Here who says nothing is let go, who
-reads nothing is let go, and where there are too many the one that has been idle for longest makes room.
+make a liveness probe fail, and the job would be restarted for them. Here a caller that sends nothing is let
+go, one that reads nothing is let go, and where there are too many the one that has been idle for longest
+makes room.
 """
 
 from __future__ import annotations

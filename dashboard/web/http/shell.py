@@ -1,9 +1,9 @@
 """The page's own files, served from memory, and the page with its first answers inside.
 
 Scripts and styles have the hash of all of them in their address, so that a browser keeps them until another
-version of the monitor serves others. Who may read finds in the page what it is going to ask first: rows stand
-as soon as the scripts run. The page begins before those answers are made, so that styles and scripts load
-meanwhile. Answers lie in a data block, which no browser runs, with every `<` escaped.
+version of the monitor serves others. A reader with access finds in the page what it is going to ask first:
+rows stand as soon as the scripts run. The page begins before those answers are made, so that styles and
+scripts load meanwhile. Answers lie in a data block, which no browser runs, with every `<` escaped.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Files:
         return head.encode(), (mark + tail).encode()
 
     async def serve(self, request: Request) -> Response:
-        """Answer `/static/VERSION/NAME`, or `/static/NAME` for those who know no version."""
+        """Answer `/static/VERSION/NAME`, or `/static/NAME` for a caller that knows no version."""
         version, _, name = request.path_params["path"].rpartition("/")
         content = self.files.get(name) if version in {"", self.version} else None
         if content is None:
@@ -91,7 +91,7 @@ def load_files() -> Files:
 class Shell:
     """Serves the page.
 
-    may_read: whether a request may be told anything. history: how many may read the past at a time.
+    may_read: whether a request may read anything. history: how many may read the past at a time.
     """
 
     def __init__(

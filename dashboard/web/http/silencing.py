@@ -36,7 +36,7 @@ JSON_TYPE = "application/json"
 
 
 class Silencing:
-    """Adds and ends silences for those who may."""
+    """Adds and ends silences for callers that may."""
 
     def __init__(self, alerting: Alerting, access: Access) -> None:
         self._alerting = alerting
@@ -114,7 +114,7 @@ async def _body(request: Request) -> bytes:
                 if len(found) > MAX_BODY:
                     raise BadRequest("the body is too long")
     except TimeoutError:
-        raise BadRequest("the body did not come") from None
+        raise BadRequest("the body did not arrive") from None
     return found
 
 

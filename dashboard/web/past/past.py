@@ -13,8 +13,9 @@ from fnmatch import fnmatchcase
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 
+from rebalance_monitor.config.teams import nobodys
 from rebalance_monitor.dashboard.view.snapshot import Known, Update
-from rebalance_monitor.dashboard.web.views.board import Board, nobodys
+from rebalance_monitor.dashboard.web.views.board import Board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -77,7 +78,7 @@ class Wanted:
 
 
 class Past(Protocol):
-    """Where findings are looked up; blocks for the disk."""
+    """A store of published findings; blocks for the disk."""
 
     source: str
 

@@ -1,4 +1,4 @@
-"""The rough half of looking for findings: Arrow takes out most rows that do not fit, before any is made.
+"""The rough half of a search for findings: Arrow removes most rows that do not fit, before any is made.
 
 It lets through every row that `Wanted.takes` would, and perhaps some that it would not: that has the last
 word. Names are compared as Python folds their case, each distinct name once.
@@ -26,7 +26,7 @@ _SEARCHED = (
 
 
 def columns(wanted: Wanted) -> list[str]:
-    """Return the columns that `fitting` looks at."""
+    """Return the columns that `fitting` reads."""
     texts = (name.partition(".")[0] for names, _ in _texts(wanted) for name in names)
     return sorted({"at", *(name for name, _ in _values(wanted)), *texts})
 

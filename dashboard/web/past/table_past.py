@@ -108,10 +108,10 @@ class TablePast:
             yield from map(finding_of, table.take(order.slice(first, _AT_ONCE)).to_pylist())
 
     def _promising(self, pieces: Sequence[Piece], wanted: Wanted) -> Sequence[Piece]:
-        """Return the pieces that may hold something wanted, by the columns that tell."""
+        """Return the pieces that may hold something wanted, by the columns of their footers."""
         telling = columns(wanted)
         if telling == ["at"]:
-            # Their footers told.
+            # Their footers said so.
             return pieces
         rows = _numbers(fitting(self._pieces.read(pieces, telling), wanted))
         ends = np.cumsum([piece.rows for piece in pieces])

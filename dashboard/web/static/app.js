@@ -3,7 +3,7 @@
 import { follow, forget, get, keepToken, Problem } from "./api.js";
 import { cluster } from "./cluster.js";
 import { by, h, href, put, write } from "./dom.js";
-import { duration, fromLocal, instant, local, moment, number, setZone, utc } from "./format.js";
+import { counted, duration, fromLocal, instant, local, moment, setZone, utc } from "./format.js";
 import { listen } from "./keys.js";
 
 const main = by("main");
@@ -140,8 +140,8 @@ function tellPhase(health, live) {
   document.body.setAttribute("data-phase", phase);
   const bar = by("phase");
   bar.hidden = phase === "current";
-  const left = health.lag_records ? `${number(health.lag_records)} records of history are still to be read.` : "";
-  const parts = health.shards ? `${health.shards - health.catching_up} of ${health.shards} partitions have been read.` : left;
+  const left = health.lag_records ? `Still to be read: ${counted(health.lag_records, "record")} of history.` : "";
+  const parts = health.shards ? `Read so far: ${health.shards - health.catching_up} of ${counted(health.shards, "partition")}.` : left;
   if (phase === "starting") put(bar, h("b", {}, "Starting: nothing has been read yet."), ` ${left} This page fills by itself.`);
   if (phase === "stale") put(bar, h("b", { title: utc(health.as_of) }, `As of ${moment(health.as_of)}:`), ` the monitor was started again and is reading. ${parts}`);
   if (phase === "reading") put(bar, h("b", {}, "Reading history:"), ` what is shown is not complete yet. ${parts}`);
@@ -152,7 +152,7 @@ function pulse() {
   if (document.body.dataset.linkState === "away") return "offline";
   if (!health) return "connecting";
   if (health.last_batch < 0 && clock.live) return "starting";
-  if (!health.ready && clock.live) return health.shards ? `reading history: ${health.shards - health.catching_up} of ${health.shards} partitions` : "starting";
+  if (!health.ready && clock.live) return health.shards ? `reading history: ${health.shards - health.catching_up} of ${counted(health.shards, "partition")}` : "starting";
   if (!clock.live) return "replay";
   const behind = app.now() - clock.now + (health.behind_ms ?? 0);
   return behind < 3000 ? "live" : `${duration(behind)} behind`;

@@ -1,7 +1,7 @@
 // All groups: storms on top, the last hour, and the table that keeps itself current.
 
 import { add, h, href, link, put, refresh, write } from "./dom.js";
-import { ago, bytes, causeTone, duration, number, share, state, tone, utc, words } from "./format.js";
+import { ago, bytes, causeTone, counted, duration, number, share, state, tone, utc, words } from "./format.js";
 import { bars, chip, empty, eventLine, incidentCard, panel, scroll, spark, stateChip } from "./parts.js";
 
 const PAGE = 100;
@@ -37,7 +37,7 @@ export async function cluster(app, params) {
   const fill = (seen) => {
     renew("strip", [seen.incidents, seen.troubled, seen.groups], () => strip(seen, time()));
     renew("stats", { ...seen, latest: null, incidents: null }, () => [states(app, params, seen), hour(seen), monitor(seen)]);
-    renew("feed", seen.latest, () => seen.latest.length ? seen.latest.map((one) => eventLine(one, time())) : empty("Nothing was found yet."));
+    renew("feed", seen.latest, () => seen.latest.length ? seen.latest.map((one) => eventLine(one, time())) : empty("No findings yet."));
     bar(seen);
   };
   const bar = (seen) => renew("bar", [table.page.offset, table.page.matched, table.page.rows.length, seen.groups, seen.troubled, seen.troubles, seen.types],
@@ -106,7 +106,7 @@ function changed(params, changes) {
 function strip(seen, now) {
   const loud = seen.incidents.filter((one) => one.severity === "critical");
   if (loud.length === 0) {
-    const calm = seen.troubled ? `No storm. ${number(seen.troubled)} of ${number(seen.groups)} groups had trouble lately.` : `All quiet: ${number(seen.groups)} groups, no storm, nothing stuck.`;
+    const calm = seen.troubled ? `No storm. ${number(seen.troubled)} of ${counted(seen.groups, "group")} had trouble lately.` : `All quiet: ${counted(seen.groups, "group")}, no storm, nothing stuck.`;
     return h("p", { class: `calm-line${seen.troubled ? " some" : ""}` }, h("i", { class: "dot" }), calm);
   }
   return h("ul", { class: "strip", "aria-label": "Storms and other critical incidents" }, loud.slice(0, 6).map((one) => incidentCard(one, now)),
@@ -116,7 +116,7 @@ function strip(seen, now) {
 function states(app, params, seen) {
   const chosen = params.get("state");
   return panel(null, { class: "stat", "aria-label": "Groups by state" },
-    h("div", { class: "figure" }, h("b", {}, number(seen.groups)), h("span", {}, "groups")),
+    h("div", { class: "figure" }, h("b", {}, number(seen.groups)), h("span", {}, seen.groups === 1 ? "group" : "groups")),
     seen.commits_only > 0 && h("p", { class: "quiet" }, `${number(seen.with_members)} with members, ${number(seen.commits_only)} with commits only`),
     h("div", { class: "stack" }, seen.states.map((one) =>
       h("i", { class: tone(one.name), vars: { "--share": one.count / Math.max(1, seen.groups) }, title: `${state(one.name)}: ${number(one.count)}` }))),
@@ -131,8 +131,8 @@ function hour(seen) {
   return panel(null, { class: "stat hour", "aria-label": "Rebalances in the last hour" },
     h("div", { class: "hour-bars" },
       h("div", { class: "figure" }, h("b", {}, number(total)), h("span", {}, total === 1 ? "rebalance in the last hour" : "rebalances in the last hour")),
-      bars(seen.minutes, { width: 300, height: 44, gap: 1, label: `${total} rebalances in the last hour, by minute`,
-        title: (index, count) => `${count} rebalances, ${60 - index} minutes ago` })),
+      bars(seen.minutes, { width: 300, height: 44, gap: 1, label: `${counted(total, "rebalance")} in the last hour, by minute`,
+        title: (index, count) => `${counted(count, "rebalance")}, ${counted(60 - index, "minute")} ago` })),
     h("ul", { class: "ranks", "aria-label": "Likeliest causes" }, seen.causes.slice(0, 5).map((one) =>
       h("li", {}, h("span", { class: `cause ${causeTone(one.name)}` }, words(one.name)), h("i", { class: `rank ${causeTone(one.name)}`, vars: { "--value": one.count / most } }), h("b", { class: "num" }, number(one.count)))),
       seen.causes.length === 0 && h("li", { class: "quiet" }, "no known causes")));
@@ -146,7 +146,7 @@ function monitor(seen) {
     h("dl", { class: "facts" },
       fact("behind", health.behind_ms === null ? "–" : duration(health.behind_ms), "age of the newest batch"),
       fact("records to read", number(health.lag_records), "records of the topic that the monitor has not read yet"),
-      fact("batch", number(Math.max(0, health.batch)), `${number(health.rows)} rows in the last one`),
+      fact("batch", number(Math.max(0, health.batch)), `${counted(health.rows, "row")} in the last one`),
       fact("state", bytes(health.state_bytes), "coordinator state, compressed"),
       fact("partitions", health.catching_up ? `${health.shards - health.catching_up}/${health.shards}` : number(health.shards)),
       fact("incidents", number(seen.incidents_open), "open, of any severity")));
@@ -201,7 +201,7 @@ function makeTable(app, params, query, columns) {
       // Rows in place already stay untouched: the focus is not lost.
       if (elements.length !== body.children.length || elements.some((one, index) => one !== body.children[index])) {
         const focused = document.activeElement;
-        put(body, elements.length ? elements : h("tr", {}, h("td", { colspan: columns.length }, empty(page.total ? "No group fits these filters." : "No groups are known yet."))));
+        put(body, elements.length ? elements : h("tr", {}, h("td", { colspan: columns.length }, empty(page.total ? "No group matches these filters." : "No groups are known yet."))));
         if (body.contains(focused)) focused.focus();
       }
       if (kept.size < page.rows.length) setTimeout(() => table.page === page && table.fill(page, PAGE), 30);
@@ -257,11 +257,11 @@ const DRAW = {
     if (before && before.lag === data.lag && before.lag_unknown === data.lag_unknown && String(before.lag_line) === String(data.lag_line)) return;
     put(cell, data.lag_line.length > 1 && spark(data.lag_line, { width: 36, height: 16, label: "lag of the last ten minutes" }),
       h("span", { class: "num" }, data.lag === null ? "?" : number(data.lag) + (data.lag_unknown ? "+" : "")));
-    cell.setAttribute("title", data.lag === null ? "not known" : `the oldest has waited for ${duration(data.lag_age_ms)}${data.lag_unknown ? `; of ${number(data.lag_unknown)} partitions it is not known` : ""}`);
+    cell.setAttribute("title", data.lag === null ? "not known" : `the oldest has waited for ${duration(data.lag_age_ms)}${data.lag_unknown ? `; not known of ${counted(data.lag_unknown, "partition")}` : ""}`);
   },
   rebalances(cell, data, before) {
     if (before && String(before.bars) === String(data.bars)) return;
-    put(cell, h("span", { class: "hour-cell" }, bars(data.bars, { width: 60, height: 16, label: `${data.rebalances} rebalances in the last hour`, title: (index, count) => `${count} rebalances, ${60 - index * 5} to ${55 - index * 5} minutes ago` }), h("b", { class: "num" }, data.rebalances ? number(data.rebalances) : "")));
+    put(cell, h("span", { class: "hour-cell" }, bars(data.bars, { width: 60, height: 16, label: `${counted(data.rebalances, "rebalance")} in the last hour`, title: (index, count) => `${counted(count, "rebalance")}, ${60 - index * 5} to ${55 - index * 5} minutes ago` }), h("b", { class: "num" }, data.rebalances ? number(data.rebalances) : "")));
   },
   cause(cell, data, before) {
     if (before?.last_cause !== data.last_cause || before?.last_confidence !== data.last_confidence)

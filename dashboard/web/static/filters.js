@@ -12,7 +12,7 @@ export const select = (name, values, chosen, extra = {}) =>
 
 // Chips of what is chosen, each with the way to leave it out.
 export const chosen = (params, names, address) => names.filter((name) => params.get(name)).map((name) =>
-  h("a", { class: "filter", href: address(name), "data-link": true, "aria-current": true, "aria-label": `${NAMES[name]} ${words(params.get(name))}: leave out` },
+  h("a", { class: "filter", href: address(name), "data-link": true, "aria-current": true, "aria-label": `${NAMES[name]} ${words(params.get(name))}: remove` },
     `${NAMES[name].toLowerCase()}: ${words(params.get(name))} ✕`));
 
 // Asks what to show: `names` of filters, and of `columns` those that are `shown`. Calls `apply` with the choice.

@@ -2,7 +2,7 @@
 
 import { add, h, put } from "./dom.js";
 import { select } from "./filters.js";
-import { fromLocal, local, moment, number, utc, words } from "./format.js";
+import { counted, fromLocal, host, local, moment, number, utc, words } from "./format.js";
 import { causes, empty, eventLine, panel } from "./parts.js";
 
 const HIDDEN = new Set(["causes", "members", "schema", "groups", "topics", "details"]);
@@ -24,8 +24,8 @@ export async function findings(app, params) {
       if (one.incident) incidents.add(one.incident);
     });
     add(list, rows.map((one) => row(one, one.findings.map((id) => findings.get(id)).filter(Boolean), now())));
-    put(more, page.next ? h("button", { class: "button", type: "button", onclick: async () => fill(await app.ask("history", { ...query, before: page.next })) }, "Older") : h("span", { class: "quiet" }, list.children.length ? `${number(known.size)} findings in ${number(list.children.length)} events; that is all.` : ""));
-    if (list.children.length === 0) put(more, empty("No finding fits."));
+    put(more, page.next ? h("button", { class: "button", type: "button", onclick: async () => fill(await app.ask("history", { ...query, before: page.next })) }, "Older") : h("span", { class: "quiet" }, list.children.length ? `${counted(known.size, "finding")} in ${counted(list.children.length, "event")}. There are no older ones.` : ""));
+    if (list.children.length === 0) put(more, empty("No finding matches."));
   };
   const [page, choices] = await Promise.all([app.ask("history", query), app.ask("choices")]);
   fill(page);
@@ -67,5 +67,5 @@ function fields(one) {
   return h("div", { class: "fields" }, one.causes.length > 0 && causes(one.causes, { full: true }),
     h("dl", { class: "facts many" }, shown.map(([name, given]) => h("div", {}, h("dt", {}, name), h("dd", { class: "mono" }, value(name, given)))),
       Object.entries(one.details).map(([name, given]) => h("div", {}, h("dt", {}, `details.${name}`), h("dd", { class: "mono" }, String(given))))),
-    one.members.length > 0 && h("p", { class: "mono quiet" }, one.members.map((member) => `${member.role}: ${member.instance_id || member.client_id} ${member.host} (${member.member_id})`).join("\n")));
+    one.members.length > 0 && h("p", { class: "mono quiet" }, one.members.map((member) => `${member.role}: ${member.instance_id || member.client_id} ${host(member.host)} (${member.member_id})`).join("\n")));
 }

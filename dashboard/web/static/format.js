@@ -15,6 +15,9 @@ const two = (number) => String(number).padStart(2, "0");
 
 export const number = (value) => Number(value).toLocaleString("en");
 
+// A number with its noun, which takes an s but for one.
+export const counted = (count, noun) => `${number(count)} ${noun}${count === 1 ? "" : "s"}`;
+
 export function duration(ms) {
   if (ms === null || ms === undefined) return "–";
   const s = Math.abs(ms) / 1000;
@@ -71,6 +74,9 @@ export function range(low, high) {
   if (low === null || high === null) return `${low === null ? "≤" : "≥"} ${duration(low ?? high)}`;
   return duration(low) === duration(high) ? duration(low) : `${duration(low)} – ${duration(high)}`;
 }
+
+// A host as people write it: Java's addresses begin with a slash.
+export const host = (name) => (name ?? "").replace(/^\//, "");
 
 export const words = (name) => String(name).replaceAll("_", " ");
 

@@ -1,7 +1,7 @@
 // One group: its swim-lane timeline, members with their deadlines, assignment, incidents and findings.
 
 import { h, link, put, refresh, write } from "./dom.js";
-import { ago, causeTone, duration, moment, number, range, share, time, utc, words } from "./format.js";
+import { ago, causeTone, counted, duration, host, moment, number, range, share, time, utc, words } from "./format.js";
 import { lagTrack } from "./lagtrack.js";
 import { lanes } from "./lanes.js";
 import { chip, empty, eventLine, incidentCard, meter, panel, scroll, stateChip } from "./parts.js";
@@ -87,15 +87,15 @@ function heading(seen, counters) {
   return h("div", { class: "title" },
     h("p", { class: "crumb" }, link({}, {}, "Groups"), " / ", row.type || "group"),
     h("h1", { class: "mono name" }, row.group),
-    h("p", { class: "chips" }, stateChip(row.state), row.generation !== null && chip(`generation ${number(row.generation)}`), chip(row.type === "commits" ? "commits only, no members" : `${number(row.members)} member${row.members === 1 ? "" : "s"}`), committed(row, counters),
-      row.protocol && chip(row.protocol), row.team && chip(`team ${row.team}`), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${seen.topics.length - 4} topics`),
+    h("p", { class: "chips" }, stateChip(row.state), row.generation !== null && chip(`generation ${number(row.generation)}`), chip(row.type === "commits" ? "commits only, no members" : counted(row.members, "member")), committed(row, counters),
+      row.protocol && chip(row.protocol), row.team && chip(`team ${row.team}`), seen.topics.slice(0, 4).map((topic) => chip(topic, "topic")), seen.topics.length > 4 && chip(`+${counted(seen.topics.length - 4, "topic")}`),
       link({ view: "findings", group: row.group }, { class: "chip go" }, "all findings →")));
 }
 
 // When the group committed last, and how fast: the same figures as the API's and the metric's.
 function committed(row, counters) {
   if (row.last_commit === null) return "";
-  const rate = row.commits_per_minute === null ? "" : `, ${number(Math.round(row.commits_per_minute))} offsets a minute`;
+  const rate = row.commits_per_minute === null ? "" : `, ${counted(Math.round(row.commits_per_minute), "offset")} a minute`;
   const shown = chip("", "", utc(row.last_commit));
   counters.push((at) => write(shown, `last commit ${ago(row.last_commit, at)}${rate}`));
   return shown;
@@ -108,15 +108,15 @@ function members(seen, counters, now) {
     counters.push((at) => write(commit, ago(one.last_commit, at)));
     return h("tr", { class: one.is_silent ? "is-warn" : "" },
       h("td", {}, h("div", { class: "mono name", title: one.member_id }, one.instance_id || one.client_id || one.member_id, one.is_leader && h("span", { class: "leads", title: "leads the group" }, "leader")),
-        h("small", { class: "quiet" }, one.host, one.family && ` · ${words(one.family)}`)),
+        h("small", { class: "quiet" }, host(one.host), one.family && ` · ${words(one.family)}`)),
       h("td", { class: "spread" }, h("i", { class: one.partitions ? "" : "idle", vars: { "--value": one.partitions / most } }), h("b", { class: "num" }, number(one.partitions)),
         h("small", { class: "quiet mono" }, Object.entries(one.assigned).map(([topic, parts]) => `${topic} ${parts}`).join("; "))),
       commit,
       h("td", { class: "num wide-only" }, duration(one.session_timeout_ms)), h("td", { class: "num wide-only" }, duration(one.rebalance_timeout_ms)));
   });
   const spread = seen.spread;
-  const told = seen.members.length === 0 ? "" : spread.idle ? `${spread.idle} of ${seen.members.length} members idle` : spread.most === spread.least ? "spread evenly" : `${spread.least} to ${spread.most} partitions each`;
-  return panel("Members and assignment", {}, told && h("p", { class: "quiet aside" }, `${number(spread.partitions)} partitions, ${told}`),
+  const told = seen.members.length === 0 ? "" : spread.idle ? `${spread.idle} of ${counted(seen.members.length, "member")} idle` : spread.most === spread.least ? "spread evenly" : `${spread.least} to ${counted(spread.most, "partition")} each`;
+  return panel("Members and assignment", {}, told && h("p", { class: "quiet aside" }, `${counted(spread.partitions, "partition")}, ${told}`),
     rows.length === 0 ? empty("The group has no members.") : scroll("Members", h("table", { class: "grid compact" },
       h("thead", {}, h("tr", {}, ["Member", "Partitions", "Last commit"].map((text) => h("th", { scope: "col" }, text)), ["Session timeout", "Rebalance timeout"].map((text) => h("th", { scope: "col", class: "wide-only" }, text)))),
       h("tbody", {}, rows))),
@@ -131,7 +131,7 @@ function deadlines(seen, counters) {
     const bar = meter(0, "warn");
     const whole = one.what === "session" ? (sessions.get(one.who) ?? 45000) : 604800000;
     const item = h("li", {}, h("div", {}, one.what === "session" ? ["Session of ", h("span", { class: "mono name" }, one.who)] : "Committed offsets expire"), left, bar,
-      h("small", { class: "quiet", title: utc(one.at) }, one.what === "session" ? "the broker expires it then, unless it shows life" : moment(one.at)));
+      h("small", { class: "quiet", title: utc(one.at) }, one.what === "session" ? "the broker expires the member then, unless it heartbeats" : moment(one.at)));
     counters.push((now) => {
       const rest = one.at - now;
       write(left, rest > 0 ? duration(rest) : `passed ${duration(-rest)} ago`);
@@ -141,7 +141,7 @@ function deadlines(seen, counters) {
     return item;
   });
   const alive = seen.members.filter((one) => one.session_timeout_ms && one.deadline === null).length;
-  return panel("Deadlines", { class: "deadlines" }, rows.length ? h("ul", {}, rows) : empty(alive ? "None near: every member shows life. A countdown starts when a member has been silent for half its session timeout." : "None."));
+  return panel("Deadlines", { class: "deadlines" }, rows.length ? h("ul", {}, rows) : empty(alive ? "No deadline is near: every member has committed lately. A countdown starts when a member has not committed for half its session timeout." : "None."));
 }
 
 // How far the group is behind on each topic, the partitions that are furthest first.
@@ -152,7 +152,7 @@ function lag(seen, whole, draw) {
   const waiting = (one) => one.lag_stable === one.lag ? cell(one.lag)
     : h("td", { class: "num" }, number(one.lag), h("small", { class: "quiet" }, ` ${number(one.lag_stable)} before an open transaction`));
   const rows = seen.lag.flatMap((topic) => [
-    h("tr", {}, h("td", { class: "mono name" }, topic.topic), h("td", { class: "num quiet" }, `${number(topic.partitions)} partitions`),
+    h("tr", {}, h("td", { class: "mono name" }, topic.topic), h("td", { class: "num quiet" }, counted(topic.partitions, "partition")),
       h("td", {}), h("td", {}), cell(topic.lag), cell(topic.age_ms, duration), h("td", { class: "num quiet" }, topic.unknown ? `${number(topic.unknown)} unknown` : "")),
     ...topic.listed.slice(0, whole.has(topic.topic) ? topic.listed.length : LISTED).map((one) => h("tr", {}, h("td", {}), h("td", { class: "num" }, one.partition), h("td", { class: "num" }, number(one.committed_offset)),
       cell(one.end < 0 ? null : one.end), waiting(one), cell(one.age_ms, duration), h("td", { class: "num quiet", title: utc(one.committed_at) }, time(one.committed_at)))),

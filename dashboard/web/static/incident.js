@@ -1,7 +1,7 @@
 // Incidents: the list, and the page of one, which alerts link to.
 
 import { h, href, link, put } from "./dom.js";
-import { ago, causeTone, duration, moment, number, share, tone, utc, words } from "./format.js";
+import { ago, causeTone, counted, duration, host, moment, number, share, tone, utc, words } from "./format.js";
 import { choose, chosen } from "./filters.js";
 import { lanes } from "./lanes.js";
 import { causes, chip, empty, eventLine, incidentCard, line, meter, panel, since, told } from "./parts.js";
@@ -119,8 +119,8 @@ function reasons(findings) {
     h("li", {},
       h("span", { class: `cause ${causeTone(name)}` }, words(name)),
       meter(count / told.length, causeTone(name), share(count / told.length)),
-      h("span", { class: "num" }, `${count} of ${told.length} generations`),
-      (example.client_id || example.member_id) && h("span", { class: "who mono" }, example.instance_id || example.client_id || example.member_id, example.host ? ` ${example.host}` : ""),
+      h("span", { class: "num" }, `${count} of ${counted(told.length, "generation")}`),
+      (example.client_id || example.member_id) && h("span", { class: "who mono" }, example.instance_id || example.client_id || example.member_id, example.host ? ` ${host(example.host)}` : ""),
       example.why && h("p", { class: "why" }, name === "unknown" ? example.why : `${share(example.confidence)} sure: ${example.why}`))));
 }
 
@@ -136,7 +136,7 @@ function page(seen, app, chart, notices) {
   return [
     h("div", { class: `title hero ${tone(one.severity)}${open ? "" : " closed"}` },
       h("p", { class: "crumb" }, link({ view: "incidents" }, {}, "Incidents"), " / ", h("span", { class: "mono" }, one.id)),
-      h("h1", {}, words(one.kind), " ", one.group === null ? h("span", { class: "quiet" }, one.groups_total ? `of ${one.groups_total} groups` : one.scope) : link({ group: one.group }, { class: "mono name" }, one.group)),
+      h("h1", {}, words(one.kind), " ", one.group === null ? h("span", { class: "quiet" }, one.groups_total ? `of ${counted(one.groups_total, "group")}` : one.scope) : link({ group: one.group }, { class: "mono name" }, one.group)),
       h("p", { class: "say" }, told(one)),
       h("p", { class: "chips" }, open ? chip("open", tone(one.severity)) : chip("resolved", "good"), chip(one.severity, tone(one.severity)), chip(one.confidence < 1 ? `${one.evidence}, ${share(one.confidence)} sure` : one.evidence),
         h("a", { class: "chip go", href: `runbooks/#${one.kind}` }, "runbook"),
@@ -145,7 +145,7 @@ function page(seen, app, chart, notices) {
       h("div", { class: "column" },
         panel("Why", {}, reasons([...seen.findings, ...seen.around]) ?? causes(first?.causes ?? [], { full: true })),
         panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
-          h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, `${words(who.role)} · `, who.host, ` · in ${who.findings} findings`)))) : empty("No member stands out."))),
+          h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, `${words(who.role)} · `, host(who.host), ` · in ${counted(who.findings, "finding")}`)))) : empty("No member stands out."))),
       h("div", { class: "column" },
         panel("What", {}, h("p", { class: "quiet" }, one.what),
           h("dl", { class: "facts many" }, fact("opened", moment(one.opened_at), utc(one.opened_at)),

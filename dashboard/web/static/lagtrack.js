@@ -1,7 +1,7 @@
 // The lag of a group over its last minutes, with its rebalances drawn into it.
 
 import { h, svg } from "./dom.js";
-import { duration, moment, number, time, tone, words } from "./format.js";
+import { counted, duration, moment, number, time, tone, words } from "./format.js";
 import { panel } from "./parts.js";
 
 const TALL = 96;
@@ -18,7 +18,7 @@ export function lagTrack(seen, width) {
   const y = (records) => HEAD + (1 - records / Math.max(1, most)) * (TALL - HEAD - FOOT);
   const line = points.map(([at, records], index) => `${index ? "L" : "M"}${x(at).toFixed(1)} ${y(records).toFixed(1)}`).join("");
   const rebalances = seen.timeline.columns.filter((one) => one.at >= first && one.at <= last);
-  const text = `Lag of the last ${duration(last - first)}: ${number(points.at(-1)[1])} records now, ${number(most)} at most, ${rebalances.length} rebalance${rebalances.length === 1 ? "" : "s"}`;
+  const text = `Lag of the last ${duration(last - first)}: ${counted(points.at(-1)[1], "record")} now, ${number(most)} at most, ${counted(rebalances.length, "rebalance")}`;
   const band = (one) => {
     const from = x(one.started_at_min ?? one.at);
     return svg("g", { class: `stop ${one.kind === "rebalance" ? "busy" : tone(one.severity) === "calm" ? "busy" : tone(one.severity)}` },
@@ -28,7 +28,7 @@ export function lagTrack(seen, width) {
   const drawing = svg("svg", { class: "lag-track", viewBox: `0 0 ${wide} ${TALL}`, width: wide, height: TALL, role: "img", "aria-label": text },
     rebalances.map(band),
     svg("path", { class: "area", d: `${line}L${wide} ${TALL - FOOT}L0 ${TALL - FOOT}Z` }), svg("path", { class: "edge", d: line }),
-    svg("text", { x: 0, y: 11 }, `${number(most)} records at most`), svg("text", { x: wide, y: 11, class: "end" }, `${number(points.at(-1)[1])} now`),
+    svg("text", { x: 0, y: 11 }, `${counted(most, "record")} at most`), svg("text", { x: wide, y: 11, class: "end" }, `${number(points.at(-1)[1])} now`),
     svg("text", { x: 0, y: TALL - 4 }, time(first)), svg("text", { x: wide, y: TALL - 4, class: "end" }, time(last)));
   return panel("Lag over time", { class: "lag-panel" }, drawing,
     h("p", { class: "quiet aside" }, rebalances.length ? "Shaded: rebalances, from their start to their generation." : "No rebalance in this time."));

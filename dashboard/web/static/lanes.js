@@ -1,7 +1,7 @@
 // The swim-lane timeline: generations as columns, members as lanes, joins, leaves and timeouts as marks.
 
 import { h, put, svg } from "./dom.js";
-import { causeTone, duration, moment, number, range, share, time, tone, utc, words } from "./format.js";
+import { causeTone, counted, duration, host, moment, number, range, share, time, tone, utc, words } from "./format.js";
 import { causes } from "./parts.js";
 
 const ROW = 30;
@@ -46,7 +46,7 @@ export function lanes(timeline, width) {
   const scroller = h("div", { class: "lane-scroll" }, drawing);
   const short = shortener(rows.map((lane) => lane.label));
   const names = h("ol", { class: "lane-names", "aria-hidden": "true" }, rows.map((lane) =>
-    h("li", { class: lane.present ? "" : "gone", title: `${lane.label} ${lane.host}` }, h("span", { class: "mono" }, short(lane.label)), h("small", {}, lane.host))));
+    h("li", { class: lane.present ? "" : "gone", title: `${lane.label} ${host(lane.host)}` }, h("span", { class: "mono" }, short(lane.label)), h("small", {}, host(lane.host)))));
   const root = h("div", {}, h("div", { class: "lane-frame" }, names, scroller), legend(timeline), detail);
   choose(columns.length - 1);
   requestAnimationFrame(() => { scroller.scrollLeft = scroller.scrollWidth; });
@@ -98,7 +98,7 @@ function drawLane(lane, index, x, wide, step) {
 
 function mark(cell, at, y, lane) {
   const [sign, what] = MARK[cell.mark] ?? ["?", cell.mark];
-  const text = `${lane.label} ${what}${cell.leader ? ", leads" : ""}${cell.partitions === null ? "" : `, ${cell.partitions} partitions`}\n${cell.member_id}`;
+  const text = `${lane.label} ${what}${cell.leader ? ", leads" : ""}${cell.partitions === null ? "" : `, ${counted(cell.partitions, "partition")}`}\n${cell.member_id}`;
   const small = cell.mark === "kept" || cell.mark === "implied";
   return svg("g", { class: `node ${cell.mark}${cell.leader ? " leader" : ""}` },
     svg("circle", { cx: at, cy: y, r: small ? 3.4 : 7 }), sign && svg("text", { x: at, y: y + 3.6 }, sign),
@@ -116,7 +116,7 @@ function legend(timeline) {
   const one = (kind, text) => h("li", {}, h("i", { class: `key ${kind}` }), text);
   return h("ul", { class: "lane-legend" }, one("joined", "joined"), one("left", "left"), one("replaced", "came back"), one("timeout", "timed out"), one("silent", "silent"), one("leader", "leader"),
     h("li", { class: "quiet" }, "numbers on a lane: partitions"),
-    timeline.lanes_total > timeline.lanes.length && h("li", { class: "quiet" }, `${timeline.lanes.length} of ${timeline.lanes_total} members, those with most happening`));
+    timeline.lanes_total > timeline.lanes.length && h("li", { class: "quiet" }, `the ${timeline.lanes.length} of ${counted(timeline.lanes_total, "member")} with most events`));
 }
 
 // What one generation was: durations, who came and went, and why with confidences.
@@ -132,8 +132,8 @@ export function described(column, rows, index) {
       fact("join", range(column.join_ms_min, column.join_ms_max), "How long members were joining"),
       fact("sync", duration(column.sync_ms), "How long the assignment took"),
       fact("stopped", range(column.stopped_ms_min, column.stopped_ms_max), "How long consumption stood still"),
-      column.waiting_peak !== null && fact("records waited", number(column.waiting_peak), "The most that waited until the group had caught up"),
-      column.partition_seconds !== null && fact("partition-seconds", number(Math.round(column.partition_seconds)), "Partitions that stood still times how long, at most"),
+      column.waiting_peak !== null && fact("records waited", number(column.waiting_peak), "Records that waited at most until the group had caught up"),
+      column.partition_seconds !== null && fact("partition-seconds", number(Math.round(column.partition_seconds)), "Partitions times how long they stood still, at most"),
       fact("members", column.members ?? "–"),
       fact("evidence", column.evidence, "read from a record, derived from several, or suspected")),
     h("div", { class: "why-who" }, h("div", {}, h("h4", {}, "Why"), causes(column.causes, { full: true })),

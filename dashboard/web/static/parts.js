@@ -1,7 +1,7 @@
 // Small pieces that several views share: chips, bars, causes, lists of findings.
 
 import { h, link, svg } from "./dom.js";
-import { ago, causeTone, duration, moment, number, share, state, time, tone, utc, words } from "./format.js";
+import { ago, causeTone, counted, duration, host, moment, number, share, state, time, tone, utc, words } from "./format.js";
 
 export const chip = (text, kind = "calm", title) => h("span", { class: `chip ${kind}`, title }, text);
 export const stateChip = (name) => chip(state(name), tone(name), name);
@@ -38,7 +38,7 @@ export function causes(list, { full = false } = {}) {
       h("span", { class: `cause ${causeTone(one.cause)}` }, words(one.cause)),
       // How sure it is that nothing is known is no confidence in a cause.
       one.cause !== "unknown" && [meter(one.confidence, causeTone(one.cause), `confidence ${share(one.confidence)}`), h("span", { class: "num" }, share(one.confidence))],
-      full && (one.client_id || one.member_id) && h("span", { class: "who mono" }, one.instance_id || one.client_id || one.member_id, one.host ? ` ${one.host}` : ""),
+      full && (one.client_id || one.member_id) && h("span", { class: "who mono" }, one.instance_id || one.client_id || one.member_id, one.host ? ` ${host(one.host)}` : ""),
       full && one.why && h("p", { class: "why" }, one.why))));
 }
 
@@ -47,7 +47,7 @@ const MARKS = { critical: "▲", warning: "◆", info: "●" };
 export const subject = (one) =>
   one.group !== null && one.group !== undefined
     ? link({ group: one.group }, { class: "mono name" }, one.group)
-    : h("span", { class: "quiet" }, one.groups_total ? `${one.groups_total} groups` : "the cluster");
+    : h("span", { class: "quiet" }, one.groups_total ? counted(one.groups_total, "group") : "the cluster");
 
 // One finding (or headline) in a line, as in a log.
 export function line(one, now, { withGroup = true } = {}) {
@@ -78,7 +78,7 @@ function about(one) {
   if (moves(one)) return h("span", {}, one.count > 1 ? `${number(one.count)}${one.is_cut ? "+" : ""} partitions of the offsets topic` : "one partition of the offsets topic", one.broker !== null && ` → broker ${one.broker}`);
   if (one.groups.length === 0) return subject(one);
   const more = one.groups_total - one.groups.length;
-  return h("details", { class: "folded" }, h("summary", {}, `${number(one.groups_total)} groups`),
+  return h("details", { class: "folded" }, h("summary", {}, counted(one.groups_total, "group")),
     one.groups.map((name) => [link({ group: name }, { class: "mono name" }, name), " "]), more > 0 && `and ${number(more)} more`);
 }
 
@@ -102,7 +102,7 @@ export function eventLine(one, now, { withGroup = true } = {}) {
         clients && h("span", { class: "mono small quiet who" }, clients),
         one.kind !== "rebalance" && one.with_kinds.includes("rebalance") && h("span", { class: "quiet" }, "→ rebalance"),
         one.kind !== "group_empty" && one.with_kinds.includes("group_empty") && h("span", { class: "quiet" }, "→ group empty"),
-        one.waiting > 0 && h("span", { class: "quiet" }, `${number(one.waiting)} records waited`))));
+        one.waiting > 0 && h("span", { class: "quiet" }, `${counted(one.waiting, "record")} waited`))));
 }
 
 // The line of a short history, at most as wide as its cell.
@@ -121,7 +121,7 @@ export const since = (at) => h("span", { "data-since": at, class: "num" }, durat
 
 // The facts of an incident in one sentence.
 export const told = (one) => {
-  const waited = one.details.waiting_peak > 0 ? ` · ${number(one.details.waiting_peak)} records waited at most` : "";
+  const waited = one.details.waiting_peak > 0 ? ` · at most ${counted(one.details.waiting_peak, "record")} waited` : "";
   return sentence(one) + waited;
 };
 
@@ -129,9 +129,10 @@ function sentence(one) {
   const d = one.details;
   if (one.kind === "storm") {
     const many = d.count ?? d.total;
-    const how = d.rule === "sightings" ? "seen rebalancing again and again" : `${many} rebalances in ${duration(d.window_ms)}`;
-    const worst = d.worst_client ? ` · most involve ${d.worst_client}${d.worst_host ? ` on ${d.worst_host.replace("/", "")}` : ""} (${share(d.worst_share)})` : "";
-    return how + worst;
+    const how = d.rule === "sightings" ? "seen rebalancing again and again" : `${counted(many, "rebalance")} in ${duration(d.window_ms)}`;
+    const worst = one.worst;
+    const spread = d.worst_client ? " · no member is behind a third of them" : "";
+    return how + (worst ? ` · worst offender ${worst.client_id}${worst.host ? ` on ${worst.host}` : ""}, in ${share(worst.share)} of them` : spread);
   }
   if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})${d.waits_for ? `, waiting for ${d.waits_for}` : ""}`;
   if (one.kind === "group_empty") return d.ended_by === "leave" ? "its last member left" : d.ended_by === "session" ? "its last member timed out" : "no members left";
@@ -147,6 +148,6 @@ export function incidentCard(one, now) {
     h("div", { class: "incident-head" },
       h("b", { class: "label" }, words(one.kind)),
       open ? h("span", { class: "timer" }, "for ", since(one.opened_at)) : h("span", { class: "quiet" }, `resolved ${ago(one.closed_at, now)}`)),
-    h("div", { class: "mono name" }, one.group ?? (one.groups_total ? `${one.groups_total} groups` : one.scope)),
+    h("div", { class: "mono name" }, one.group ?? (one.groups_total ? counted(one.groups_total, "group") : one.scope)),
     h("div", { class: "quiet say" }, told(one)));
 }

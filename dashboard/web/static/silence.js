@@ -1,4 +1,4 @@
-// Silences and notifications: who was notified of an incident, and how to hold its alerts back.
+// Silences and notifications: who was notified of an incident, and how to silence its alerts.
 
 import { send } from "./api.js";
 import { h, put } from "./dom.js";
@@ -82,16 +82,16 @@ async function ask(app, one, done) {
       put(problem, error.message);
     }
   } },
-    h("label", {}, "Alerts with", matchers),
-    h("label", {}, "For", h("select", { name: "lasts" }, LASTS.map(([value, text]) => h("option", { value, selected: value === "1h" }, text)))),
-    h("label", {}, "Why", h("input", { name: "comment", maxlength: 500, autocomplete: "off" })),
-    h("label", {}, "Who you are", h("input", { name: "created_by", maxlength: 100, autocomplete: "off", value: localStorage.getItem("who") ?? "" })),
+    h("label", {}, "Alerts that match", matchers),
+    h("label", {}, "Duration", h("select", { name: "lasts" }, LASTS.map(([value, text]) => h("option", { value, selected: value === "1h" }, text)))),
+    h("label", {}, "Comment", h("input", { name: "comment", maxlength: 500, autocomplete: "off" })),
+    h("label", {}, "Your name", h("input", { name: "created_by", maxlength: 100, autocomplete: "off", value: localStorage.getItem("who") ?? "" })),
     problem,
     h("p", { class: "row end" }, h("button", { class: "button", type: "button", onclick: close }, "Cancel"), h("button", { class: "button primary" }, "Silence")));
   const command = `rebalance-monitor alerts silence add ${inShell(matchersOf(one))} --for 1h`;
   put(dialog, h("h2", { id: "silence-title" }, "Silence"),
-    held.refused ? [h("p", { class: "quiet" }, `Not from here: ${held.refused}.`), h("p", {}, h("code", { class: "name" }, command)), h("p", { class: "row end" }, h("button", { class: "button", type: "button", onclick: close }, "Close"))]
-      : [h("p", { class: "quiet" }, "Nobody is notified of these alerts for so long, nor of their end. What is found still stands here."), form]);
+    held.refused ? [h("p", { class: "quiet" }, `This page cannot add a silence: ${held.refused}. On the monitor's machine:`), h("p", {}, h("code", { class: "name" }, command)), h("p", { class: "row end" }, h("button", { class: "button", type: "button", onclick: close }, "Close"))]
+      : [h("p", { class: "quiet" }, "Until the silence ends, these alerts notify nobody, and neither does their end. The page still shows the findings."), form]);
   dialog.addEventListener("close", () => dialog.remove());
   document.body.append(dialog);
   dialog.showModal();

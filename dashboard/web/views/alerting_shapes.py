@@ -7,7 +7,7 @@ class SilenceWanted(TypedDict):
     """A silence that is asked for.
 
     matchers: in Alertmanager's syntax (`group="orders",kind="storm"`). lasts: `30m`, `2h`, `1d`. created_by:
-    who asks; where a proxy has signed the person in, that name stands instead.
+    the caller; where a proxy has signed the person in, that name stands instead.
     """
 
     matchers: str
@@ -47,7 +47,7 @@ class NotifiedRow(TypedDict):
 
 
 class NotifiedPage(TypedDict):
-    """Who was notified of an incident, the newest first. is_on: whether there are receivers at all."""
+    """The notifications of an incident, the newest first. is_on: whether there are receivers at all."""
 
     is_on: bool
     rows: list[NotifiedRow]

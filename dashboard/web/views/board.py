@@ -12,6 +12,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.config.teams import nobodys
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.dashboard.view.incidents import by_group
@@ -73,7 +74,7 @@ class Entry:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether something is wrong that somebody should look at."""
+        """Whether something is wrong that needs attention."""
         return self.trouble is not None and self.trouble.severity is not Severity.INFO
 
 
@@ -90,11 +91,6 @@ class Query:
     kind: str = ""
     sort: str = "trouble"
     descending: bool = False
-
-
-def nobodys(_group: str) -> str:
-    """Return that the group is of no team."""
-    return ""
 
 
 def _worst_first(entry: Entry) -> tuple[Any, ...]:
@@ -318,7 +314,7 @@ def _severity(entry: Entry) -> str:
 
 
 def _has_trouble(entry: Entry, wanted: str) -> bool:
-    """`any` stands for what somebody should look at, else a kind."""
+    """`any` stands for every trouble that needs attention, else a kind."""
     if wanted == "any":
         return entry.is_troubled
     return entry.trouble is not None and entry.trouble.kind.value == wanted

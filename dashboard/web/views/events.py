@@ -76,7 +76,7 @@ def events_of(findings: Iterable[Finding]) -> list[Event]:
 
 
 def event_row(event: Event, cut_at: int = -1) -> EventRow:
-    """Return one event as a row; findings before `cut_at` (ms) were not looked at, -1 if all were."""
+    """Return one event as a row; findings before `cut_at` (ms) were not read, -1 if all were."""
     head, all_groups = event.head, _groups(event)
     cause = head.causes[0] if head.causes else None
     brokers = {one.head.coordinator.broker for one in event.parts or (event,) if one.head.coordinator}
@@ -134,7 +134,7 @@ class _Sets:
 
 
 def _joined(told: Sequence[Finding]) -> list[Event]:
-    """Return the events of findings, oldest first, before bursts are looked for."""
+    """Return the events of findings, oldest first, before bursts are merged."""
     sets, first = _Sets(len(told)), dict[object, int]()
     by_group: defaultdict[str, list[int]] = defaultdict(list)
     for place, finding in enumerate(told):
@@ -218,7 +218,7 @@ def _event(findings: list[Finding]) -> Event:
 
 
 def _bursts(events: Sequence[Event], moved: Sequence[int]) -> list[Event]:
-    """Return the events with those that are alike and come at once made one."""
+    """Return the events; alike ones that come at once are made one."""
     alike: defaultdict[tuple[bool, object], list[Event]] = defaultdict(list)
     found: list[Event] = []
     for event in events:
@@ -247,7 +247,7 @@ def _of_kind(events: Sequence[Event], *, near: bool) -> list[Event]:
 
 
 def _of_run(run: Sequence[Event], least: int) -> list[Event]:
-    """Make one event of a run of as many subjects; those that have several in it stay apart."""
+    """Make one event of a run of as many subjects; subjects with several events in it stay apart."""
     subjects = Counter(map(_subject, run))
     once = [one for one in run if subjects[_subject(one)] == 1]
     if len(once) < least:

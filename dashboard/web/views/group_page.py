@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.owners import partitions
+from rebalance_monitor.coordinator.lag.judging.owners import partitions
 from rebalance_monitor.dashboard.web.views.budget import within
 from rebalance_monitor.dashboard.web.views.events import event_row, events_of
 from rebalance_monitor.dashboard.web.views.incident_view import in_order, incident_row, newest
@@ -127,7 +127,7 @@ def spread(members: Sequence[Member]) -> Spread:
 
 
 def deadlines(summary: Mapping[str, Any], members: Sequence[Member]) -> list[Deadline]:
-    """Return what happens by itself if nobody acts, the soonest first."""
+    """Return the deadlines ahead that need no action to pass, the soonest first."""
     found: list[Deadline] = [
         {"what": "session", "at": member["deadline"], "who": member["client_id"] or member["member_id"]}
         for member in members

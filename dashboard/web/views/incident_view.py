@@ -1,4 +1,4 @@
-"""Incidents as rows and pages: what it is, since when, why, who is behind it, and what was told of it."""
+"""Incidents as rows and pages: what it is, since when, why, which member is behind it, what was published."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import to_dict
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.storms.offenders import main_offender
 from rebalance_monitor.dashboard.web.views.budget import within
 from rebalance_monitor.dashboard.web.views.events import SETTLED_MS, event_row, events_of
 from rebalance_monitor.dashboard.web.views.trouble import LOUDNESS
@@ -19,7 +21,12 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.dashboard.view.incidents import Incident
     from rebalance_monitor.dashboard.view.snapshot import Known
-    from rebalance_monitor.dashboard.web.views.shapes import IncidentDetail, IncidentRow, Offender
+    from rebalance_monitor.dashboard.web.views.shapes import (
+        IncidentDetail,
+        IncidentRow,
+        Offender,
+        WorstOffender,
+    )
 
 AROUND_MS = 60_000
 MAX_FINDINGS = 200
@@ -67,8 +74,16 @@ def incident_row(incident: Incident) -> IncidentRow:
         "cause": cause.cause.value if cause else "",
         "why": cause.why if cause else "",
         "findings": incident.findings,
+        "worst": _worst(latest),
         "details": dict(latest.details),
     }
+
+
+def _worst(latest: Finding) -> WorstOffender | None:
+    worst = main_offender(latest.details)
+    if worst is None:
+        return None
+    return {"client_id": worst.client_id, "host": worst.host, "share": worst.share}
 
 
 def in_order(known: Known) -> list[Incident]:
@@ -122,7 +137,7 @@ def offenders(findings: Iterable[Finding]) -> list[Offender]:
 
 
 def _parts(finding: Finding) -> dict[tuple[str, str], Part]:
-    """Return what each client that a finding names has to do with it; who only stayed has nothing."""
+    """Return what each client that a finding names has to do with it; one that only stayed has nothing."""
     found: dict[tuple[str, str], Part] = {}
 
     def take(client: tuple[str, str], part: Part) -> None:
@@ -140,7 +155,8 @@ def _parts(finding: Finding) -> dict[tuple[str, str], Part]:
             take((cause.client_id, cause.host or ""), Part.JOINED if came else Part.NAMED)
     worst = finding.details.get("worst_client")
     if worst:
-        take((str(worst), str(finding.details.get("worst_host", ""))), Part.WORST)
+        part = Part.WORST if main_offender(finding.details) else Part.NAMED
+        take((str(worst), str(finding.details.get("worst_host", ""))), part)
     return found
 
 

@@ -28,7 +28,7 @@ OFFENDERS = 8
 LATEST = 30
 LOOKED_AT = 200
 """Newest findings of which the latest events are made."""
-# Told so often that they would drown the rest; the group's own page has them.
+# Published so often that they would drown the rest; the group's own page has them.
 _QUIET = frozenset({Kind.REBALANCE_IN_PROGRESS})
 
 

@@ -55,7 +55,7 @@ class GroupRow(TypedDict):
 
 
 class GroupsPage(TypedDict):
-    """A page of groups. total: all groups, matched: those that the filters leave."""
+    """A page of groups. total: all groups, matched: the groups that the filters leave."""
 
     version: int
     now: int
@@ -71,7 +71,7 @@ class EventRow(TypedDict):
     at: of the newest, since: of the first. count: events in a burst that are alike, else 1; is_cut: there
     may be more of them. groups, groups_total: those of a burst, or of a finding about many. phase: of its
     incident, None without. cause, confidence: the likeliest cause's. clients: named by its departures.
-    with_kinds: of its other findings. broker: where all its coordinators went. waiting: records that waited
+    with_kinds: of its other findings. broker: where all its coordinators moved. waiting: records that waited
     at most. findings: their ids, oldest first.
     """
 
@@ -97,8 +97,19 @@ class EventRow(TypedDict):
     findings: list[str]
 
 
+class WorstOffender(TypedDict):
+    """The client behind a third of a storm's rebalances or more. host: "" where it has several."""
+
+    client_id: str
+    host: str
+    share: float
+
+
 class IncidentRow(TypedDict):
-    """One incident: phases of one storm, one stuck rebalance, one silence… closed_at: None while open."""
+    """One incident: phases of one storm, one stuck rebalance, one silence… closed_at: None while open.
+
+    worst: None where no client is behind a third of a storm, and of other kinds.
+    """
 
     id: str
     kind: str
@@ -116,6 +127,7 @@ class IncidentRow(TypedDict):
     cause: str
     why: str
     findings: int
+    worst: WorstOffender | None
     details: dict[str, str | int | float]
 
 
@@ -190,8 +202,8 @@ class Count(TypedDict):
 class Overview(TypedDict):
     """The cluster at a glance. minutes: rebalances of the last hour by minute, oldest first.
 
-    groups: all of them; with_members, commits_only: those that have members, and those without a record of
-    their own. causes: of the last hour, by likeliest cause. offenders: groups that rebalanced most in it.
+    groups: all of them; with_members, commits_only: the groups with members, and the groups without a record
+    of their own. causes: of the last hour, by likeliest cause. offenders: groups that rebalanced most in it.
     """
 
     cluster: str
@@ -245,7 +257,7 @@ class Spread(TypedDict):
 
 
 class Deadline(TypedDict):
-    """Something that happens to the group by itself if nobody acts. what: session, offsets."""
+    """A deadline ahead of the group that needs no action to pass. what: session, offsets."""
 
     what: str
     at: int
@@ -318,7 +330,7 @@ class FindingsPage(TypedDict):
 class HistoryPage(TypedDict):
     """Events of the retained history, newest first. findings: theirs. next: as of `FindingsPage`.
 
-    An event whose findings lie on two pages is on both: who reads on leaves out those it knows the ids of.
+    An event whose findings lie on two pages is on both: a reader of both leaves out the ids that it has.
     """
 
     now: int

@@ -113,7 +113,7 @@ def _key(entry: MemberEntry, shared: frozenset[str]) -> str:
 
 def _fill(made: dict[str, _Lane], shared: frozenset[str], number: int, finding: Finding) -> None:
     named: set[str] = set()
-    # Who left comes first: a client that was replaced by itself ends the column as present.
+    # Members that left come first: a client that was replaced by itself ends the column as present.
     for entry in sorted(finding.members, key=lambda entry: entry.role != "left"):
         key = _key(entry, shared)
         lane = made.setdefault(key, _Lane(entry))

@@ -35,7 +35,7 @@ def draw_plan(
 ) -> Plan:
     """Draw a plan of `groups` groups with about `faults` faults each. KeyError: no such profile.
 
-    `profile` may be timers. `family` and `mode` are those of all clients, if given. `steady`: there
+    `profile` may be timers. `family` and `mode` are for all clients, if given. `steady`: there
     is always something to commit, and nothing happens to the broker.
     """
     healthy, fast = profile == "healthy", profile == "fast"

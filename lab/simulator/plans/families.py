@@ -18,10 +18,10 @@ class Family:
     """Behaviour of one client library.
 
     `auto`: its automatic commit, if it has one. `commits_idle`: which repeats unchanged offsets.
-    `enforces_poll`: leaves when the application stops polling; it looks every `poll_check` ms, or with its
+    `enforces_poll`: leaves when the application stops polling; it checks every `poll_check` ms, or with its
     heartbeats (`poll_at_beat`). `beats_in_poll`: heartbeats come from the processing loop: a stall ends them.
     `goodbye`: sends LeaveGroup on close. `beat_lag` and `beat_drift`: a heartbeat is sent at most so much
-    after it is due (ms, and a share of the interval: libraries that look again and again whether it is due
+    after it is due (ms, and a share of the interval: libraries that check in a loop whether it is due
     are late in proportion), and the next one is due an interval later. `timer_with_generation`: the commit
     timer starts anew with each generation. `rejoins_after_load`: share of members that rejoin after their
     coordinator's reload.

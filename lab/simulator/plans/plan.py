@@ -59,7 +59,7 @@ class ClientPlan:
 class Act(StrEnum):
     """What can happen to a client (or be done to a group).
 
-    `START`, `CLOSE` (clean, by the family's habits), `KILL` (SIGKILL: sockets close, the group is told
+    `START`, `CLOSE` (clean, by the family's habits), `KILL` (SIGKILL: sockets close, the group learns
     nothing), `FREEZE` (SIGSTOP for `lasts`), `CUT` (network away for `lasts`), `STALL` (the application
     processes for `lasts` without a poll), `DEAF` (heartbeats go on for `lasts`, but it neither rejoins nor
     commits), `UNSYNCED` (joins the next generation and never syncs, for `lasts`), `REMOVE` (by an

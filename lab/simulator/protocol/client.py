@@ -73,7 +73,7 @@ class Client:
         return self.alive and self.connected and not (self.stopped or self.stale)
 
     def syncs(self, member_id: str) -> bool:
-        """Whether it has sent SyncGroup for the generation that it was told of."""
+        """Whether it has sent SyncGroup for the generation of its JoinGroup response."""
         return self.reaches and not self.unsynced and not self.stale and self.member == member_id
 
     def new_id(self) -> str:
@@ -272,7 +272,7 @@ class Client:
             self.line.at(max(now, self.last_poll + self.plan.poll), self._overdue, self._stall)
 
     def _overdue(self, stall: int) -> None:
-        """Let the library notice the breach that begins now: at its next look, or its next heartbeat."""
+        """Let the library notice the breach that begins now: at its next check, or its next heartbeat."""
         if stall == self._stall:
             wait = self._rng.random() * self.family.poll_check
             at = self.line.now + wait

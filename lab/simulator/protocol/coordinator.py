@@ -53,7 +53,7 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """A join phase that stands. `initial`: nobody is waited for yet; `extended`: by how much (ms) so far."""
+    """A join phase. `initial`: it waits for no member yet; `extended`: by how much (ms) so far."""
 
     began: float
     trigger: str

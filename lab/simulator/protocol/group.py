@@ -5,8 +5,8 @@ Timers, as Kafka has them:
 - Session: armed by heartbeats, by the end of the join phase, by the sync, and by an accepted OffsetCommit
   (Stable or PreparingRebalance). Members that await JoinGroup or SyncGroup are exempt, new ones for 5 min.
 - Join deadline: the largest rebalance timeout of the members. Removes dynamic members that have not rejoined;
-  static ones stay. Begins again where nobody has rejoined.
-- Sync deadline: as long again from the end of the join phase, for those that never sent SyncGroup.
+  static ones stay. Begins again where no member has rejoined.
+- Sync deadline: as long again from the end of the join phase, for members that never sent SyncGroup.
 - Initial delay: only from Empty, again while new members arrive, at most the rebalance timeout.
 
 Only a member that has fallen silent needs a session timer: everybody else's is re-armed before it ends.
@@ -142,7 +142,7 @@ class Group(Coordinator):
     # The state machine.
 
     def _prepare(self, trigger: str, member_id: str, *, initial: bool = False) -> None:
-        """Begin a join phase: every live member is told with its next heartbeat."""
+        """Begin a join phase: every live member learns of it from its next heartbeat's response."""
         waiting = self.state is State.COMPLETING
         self._enter(State.PREPARING)
         now = self.line.now

@@ -60,7 +60,7 @@ def subscription(family: str, topics: Sequence[str], has: Owned, generation: int
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What a JoinGroup tells: topics (bytes), owned partitions, generation, cooperative-sticky or not."""
+    """The subscription in a JoinGroup: topics (bytes), owned partitions, generation, whether it is sticky."""
 
     names: bytes
     has: Owned

@@ -52,7 +52,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPhase:
-    """A join phase as the broker's log tells it; `reason` is its wording of what began it."""
+    """A join phase by the broker's log; `reason` is its wording of what began it."""
 
     group: str
     began: int
@@ -62,7 +62,7 @@ class RecordedPhase:
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """Rows by shard, and what the broker's log and the members' journals tell."""
+    """Rows by shard, and the events of the broker's log and of the members' journals."""
 
     shards: dict[int, list[Row]]
     facts: list[Fact]
@@ -85,7 +85,7 @@ def _rows(folder: Path) -> dict[int, list[Row]]:
 
 
 def _facts(events: list[Truth]) -> Iterator[Fact]:
-    """Yield removals; a LeaveGroup of a member whose journal tells of a breach before it is one."""
+    """Yield removals; a LeaveGroup is a removal if the member's journal has a breach before it."""
     breaches = {(e.group, m): e.at for e in events if e.what == "poll_breach" for m in e.members}
     for event in events:
         for member in event.members if event.what in _CAUSES else ():

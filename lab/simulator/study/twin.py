@@ -68,7 +68,7 @@ def twin(run: Run, rng: Random) -> Plan | None:
         traffic=Traffic(_PER_SECOND),
         modern=FAMILIES[family].keeps_id,
     )
-    # The lab's broker waits for nobody before a group's first join phase ends.
+    # The lab's broker has no initial rebalance delay: a group's first join phase waits for no further member.
     return Plan((group,), run.end + 3_000, BrokerPlan(initial_delay=0, session=SESSION_TIMEOUT_848_MS))
 
 

@@ -10,12 +10,14 @@ import pytest
 from rebalance_monitor.alerts.gallery import examples
 from rebalance_monitor.alerts.gallery.gallery import LINKS
 from rebalance_monitor.alerts.messages.headlines import HEADLINES
-from rebalance_monitor.alerts.messages.lead import first_cause, has_offender
+from rebalance_monitor.alerts.messages.lead import first_cause
 from rebalance_monitor.alerts.messages.measures import DETAIL_ROWS, keys_of
 from rebalance_monitor.alerts.messages.message import OVER, message_of
 from rebalance_monitor.alerts.render import plain, slack
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
+from rebalance_monitor.coordinator.storms.offenders import main_offender
 from tests.alerts.golden_files import FOLDER, files, messages
 from tests.alerts.sinks.block_kit import problems, refusal
 
@@ -107,7 +109,7 @@ def test_every_row_of_details_is_shown_by_the_opening_or_the_closing_example(kin
     shown = [plain.render(message_of(one)) for one in made]
     for label, template in DETAIL_ROWS[kind]:
         optional = {"cadence_ms", "seen", "topic", "twice"} & set(keys_of(template))
-        in_lead = label == "Most frequent" and has_offender(examples.example(kind))
+        in_lead = label == "Most frequent" and main_offender(examples.example(kind).details)
         assert optional or in_lead or any(f"\n  {label} " in said for said in shown), label
 
 

@@ -18,9 +18,12 @@ from rebalance_monitor.alerts.messages.message import MAX_LINES, MAX_TITLE, OVER
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
 from rebalance_monitor.alerts.routing.labels import labels_of
 from rebalance_monitor.alerts.routing.matchers import all_match, parse
+from rebalance_monitor.alerts.setup.receivers import links_of
+from rebalance_monitor.config.model import Settings
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Coordinator
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from tests.alerts.sinks.block_kit import problems, refusal
 from tests.alerts.support.findings import CAUSE, MEMBER, finding
 
@@ -83,6 +86,22 @@ def test_a_message_has_at_most_seven_lines_before_its_details(kind: Kind, phase:
     )
     assert len(said.split("\n\nDetails\n")[0].splitlines()) <= MAX_LINES
     assert ("rebalance-monitor alerts silence add " in said) is (phase == "opened")
+
+
+@pytest.mark.parametrize(
+    ("web", "says"),
+    [
+        ({}, "No links: `web.url` is not set. Runbook: /runbooks/#storm on the monitor's page."),
+        ({"enabled": False}, "No links: `web.enabled` is false. Runbook: docs/runbooks.md#storm."),
+        ({"host": "10.0.0.7", "token": "t" * 16}, "Runbook <http://10.0.0.7:8377/runbooks/#storm>"),
+    ],
+)
+def test_a_message_leads_somewhere_or_says_why_it_does_not(web: dict[str, object], says: str) -> None:
+    links = links_of(Settings.model_validate({"web": web}))
+    for over in (None, Ended(finding().at + 200_000)):
+        said = plain.render(message_of(finding(Kind.STORM), links, over))
+        assert says in said.split("Details")[0]
+        assert len(said.split("\n\nDetails\n")[0].splitlines()) <= MAX_LINES
 
 
 @pytest.mark.parametrize("kind", list(Kind))

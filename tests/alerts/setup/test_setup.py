@@ -131,7 +131,7 @@ def test_receivers_and_routes_that_nothing_reaches_are_warned_of() -> None:
     assert found.warnings == (
         "nothing reaches the receiver 'payments'",
         "nothing reaches the receiver 'mail'",
-        "nothing reaches `alerts.route.routes.1`: a route before it takes everything",
+        "nothing reaches `alerts.route.routes.1`: an earlier route matches everything",
     )
 
 

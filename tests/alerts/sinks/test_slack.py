@@ -170,7 +170,10 @@ def test_slack_error_codes_are_told_apart(
     fake.script.append(said_no(error))
     with pytest.raises(SinkError) as raised:
         sink.send(note(), NOW)
-    assert (raised.value.why.partition(":")[0], raised.value.permanent) == (f"Slack said {error}", permanent)
+    assert (raised.value.why.partition(":")[0], raised.value.permanent) == (
+        f"Slack answered {error}",
+        permanent,
+    )
 
 
 @pytest.mark.parametrize(

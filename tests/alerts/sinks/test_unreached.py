@@ -79,7 +79,7 @@ def test_what_cannot_be_reached_passes(url: str, why: str) -> None:
     ("answer", "permanent", "why"),
     [
         (answered(401), True, "answered 401, the token or password is wrong or has expired"),
-        (answered(404), True, "answered 404, nothing is there: the path of the address is wrong"),
+        (answered(404), True, "answered 404, not found: the path of the address is wrong"),
         (
             answered(302, "text/html; charset=utf-8"),
             True,
@@ -148,7 +148,7 @@ def test_certificates_are_told_apart_and_ca_file_is_named_where_it_is_the_cure(t
     assert (error.permanent, "for another name" in error.why) == (True, True)
     with server(answered(200)) as port:
         error = told(f"https://127.0.0.1:{port}/secretpath", str(made.authority))
-    assert (error.permanent, "TLS fails" in error.why) == (False, True)
+    assert (error.permanent, "the TLS handshake fails" in error.why) == (False, True)
 
 
 @pytest.mark.parametrize(

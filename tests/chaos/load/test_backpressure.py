@@ -27,7 +27,17 @@ from rebalance_monitor.coordinator.findings.finding import LATE_AFTER_MS
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import JVM, OFFSETS, PATIENCE_S, TOPIC, WORKERS, Rig, command_line, of_faults
+from tests.chaos.support.rig import (
+    JVM,
+    OFFSETS,
+    PATIENCE_S,
+    TOPIC,
+    WORKERS,
+    Rig,
+    command_line,
+    needs_spark,
+    of_faults,
+)
 from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 
@@ -117,6 +127,7 @@ def require_marked(rig: Rig) -> None:
     assert is_in_order(rig.told())
 
 
+@needs_spark
 @pytest.mark.parametrize("stands_still", [WORKERS, JVM], ids=["workers", "jvm"])
 def test_a_job_that_falls_behind_says_by_how_much_keeps_order_and_marks_what_came_late(
     tmp_path: Path, stands_still: str

@@ -16,7 +16,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import OFFSETS, PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import ENGINE, OFFSETS, PATIENCE_S, Rig, of_faults
 from tests.decoders.encode import group_key, string
 
 if TYPE_CHECKING:
@@ -31,6 +31,10 @@ BESIDE = [f"beside-{n}" for n in range(20) if coordinator_partition(f"beside-{n}
 # What Spark gives its JVM where nothing is set.
 DEFAULT_HEAP = {"spark": {"spark.master": "local[2]"}}
 MEMBERS = 838_860
+SAID = {
+    "spark": "partition {shard}, offset {place:,} unpacks to more than 100 MB",
+    "embedded": "The records from offset {place:,} of partition {shard} of __consumer_offsets on",
+}
 
 
 @pytest.fixture
@@ -83,7 +87,7 @@ def test_a_record_that_no_heap_holds_ends_the_job_with_its_place_and_is_skipped_
         assert wait_until(lambda: rig.job.code is not None, PATIENCE_S), rig.job.log[-4_000:]
     assert rig.job.code == ExitCode.USAGE, rig.job.log[-4_000:]
     (place,) = re.findall(rf"source\.skip: \{{{shard}: (\d+)\}}", rig.job.log)
-    assert f"partition {shard}, offset {int(place):,} unpacks to more than 100 MB" in rig.job.log
+    assert SAID[ENGINE].format(shard=shard, place=int(place)) in rig.job.log
     assert "blind opened" in rig.health()
     rig.job.set({"source": {"skip": {shard: int(place)}}})
     with rig.job:

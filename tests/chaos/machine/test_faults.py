@@ -21,7 +21,7 @@ from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import OFFSETS, PATIENCE_S, TOPIC, Record, Rig, inject, of_faults
+from tests.chaos.support.rig import OFFSETS, PATIENCE_S, TOPIC, Record, Rig, inject, needs_spark, of_faults
 from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import commit_key, commit_value, group_key
 
@@ -47,6 +47,7 @@ def rig(broker: LabBroker, tmp_path: Path) -> Rig:
     return Rig(broker.bootstrap, tmp_path)
 
 
+@needs_spark
 def test_a_killed_python_worker_costs_nothing(rig: Rig) -> None:
     rig.pulse("worker-a")
     with rig.job:
@@ -60,6 +61,7 @@ def test_a_killed_python_worker_costs_nothing(rig: Rig) -> None:
         rig.job.require()
 
 
+@needs_spark
 def test_a_killed_executor_costs_nothing(broker: LabBroker, tmp_path: Path) -> None:
     spark = {"spark.master": "local-cluster[2,1,2048]", "spark.executor.memory": "2g"}
     rig = Rig(broker.bootstrap, tmp_path, {"spark": spark})

@@ -19,7 +19,7 @@ from rebalance_monitor.engine.driver.failures import FAILURES
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, needs_spark, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,7 +95,9 @@ def is_waiting(rig: Rig) -> bool:
     return any(line["failures"] == HELD_FAILURES for line in failures(rig))
 
 
-@pytest.mark.parametrize("held", ["everything", "checkpoint", "tables"], indirect=True)
+@pytest.mark.parametrize(
+    "held", ["everything", pytest.param("checkpoint", marks=needs_spark), "tables"], indirect=True
+)
 def test_a_full_disk_is_named_and_the_job_goes_on_once_there_is_room(held: Held, disk: Path) -> None:
     rig = held.rig
     rig.pulse("disk-a")
@@ -133,7 +135,7 @@ def test_a_disk_that_stays_full_ends_the_job_with_what_to_do_and_the_next_start_
         assert rig.job._process.returncode == 3
     last = "\n".join(rig.job.log.splitlines()[-2:])
     assert f"The query failed {FAILURES} times in a row. The disk of {disk / 'data'} is full" in last
-    assert "Make room there and start again: it goes on from its last batch." in last
+    assert "Free space there and start again: the job continues with its last batch." in last
     # As its supervisor starts it, who knows of no disk.
     with rig.job:
         assert wait_until(lambda: not rig.job.alive, 2 * PATIENCE_S), rig.job.log[-3_000:]

@@ -41,6 +41,9 @@ from tests.streaming.support.undisturbed import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+# The engine of every job.
+ENGINE = os.environ.get("CHAOS_ENGINE", "spark")
+needs_spark = pytest.mark.skipif(ENGINE != "spark", reason="the fault is one of Spark's own")
 # How long anything may take; CHAOS_PATIENCE_S=900 for a machine that is busy with other things.
 PATIENCE_S = float(os.environ.get("CHAOS_PATIENCE_S", "240"))
 OFFSETS = "__consumer_offsets"
@@ -148,7 +151,7 @@ class Rig:
 
         wait_until(whole, PATIENCE_S, 0.5)
         told, expected = both(self.told(), found, self.groups)
-        assert told == expected
+        assert told == expected, sorted(set(told) ^ set(expected))
         require_by_looks(self.told())
         assert wait_until(lambda: not left_open(self.told()), PATIENCE_S, 0.5), left_open(self.told())
         ids = [finding.id for finding in self.told()]
@@ -172,7 +175,7 @@ class ChaosJob(Job):
         super().__init__(bootstrap, folder, {"behind_after": "10s"})
 
     def _settings(self, bootstrap: str) -> dict[str, object]:
-        return {**super()._settings(bootstrap), **self._more}
+        return {**super()._settings(bootstrap), "engine": ENGINE, **self._more}
 
     def move_to(self, python: Path, settings: Mapping[str, object]) -> None:
         """Run in another environment from the next start on, with settings that it needs."""

@@ -22,14 +22,14 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.decoders import Failure, decode_record
 from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION, LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import PATIENCE_S, Record, Rig, inject, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Record, Rig, inject, needs_spark, of_faults
 from tests.streaming.support.undisturbed import record_driven
 from tests.streaming.test_end_to_end import Members
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = of_faults(1_200 + 4 * PATIENCE_S)
+pytestmark = [*of_faults(1_200 + 4 * PATIENCE_S), needs_spark]
 BROKER = os.environ.get("CELL_BROKER", DEFAULT_VERSION)
 PACKAGES = [name for name in os.environ.get("CELL_PACKAGES", "").split(",") if name]
 RECORDED = Path(__file__).parents[2] / "fixtures" / "scenarios" / "faults-4.1.1" / "capture"

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.checkpoints.state.spark_log import read_spark_log
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, needs_spark, of_faults
 from tests.streaming.test_end_to_end import Members
 from tools.matrix import PAIRS, Pair, environment
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = of_faults(3_600)
+pytestmark = [*of_faults(3_600), needs_spark]
 PYTHON = "3.11"
 SPARKS = [pair for pair in PAIRS if pair.python == PYTHON]
 GROUP = "survivor"

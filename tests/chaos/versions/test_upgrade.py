@@ -1,6 +1,7 @@
-"""A job of an older version, from the repository's own history, hands its storage folder to this one.
+"""A job of the version before, from the repository's own history, hands its storage folder to this one.
 
-Groups live all the while: what this version tells of them needs the state that the older one wrote.
+Groups live all the while, and one incident is open: what this version finds needs the state that the older
+one wrote. It opens nothing again, and resolves what the older one opened.
 """
 
 from __future__ import annotations
@@ -21,14 +22,15 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, Rig, needs_spark, of_faults
 from tests.streaming.test_end_to_end import Members
 
-pytestmark = of_faults(900 + 4 * PATIENCE_S)
+pytestmark = [*of_faults(900 + 4 * PATIENCE_S), needs_spark]
 ROOT = Path(__file__).parents[3]
-# The last whose state is of version 3.
-OLDER = "fd86f3026edd0236db29434a6348ce219296d369"
+# The last whose state is of version 7.
+OLDER = "d60f9047a983de62096e120b1f25bd67cdced04a"
 GROUP = "survivor"
+VERSION = "from rebalance_monitor.checkpoints.state import versions; print(versions.CODEC_VERSION)"
 
 
 @pytest.fixture
@@ -54,13 +56,13 @@ def older(tmp_path: Path) -> Path:
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{packages}" exec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
     said = subprocess.run(
-        [python, "-c", "from rebalance_monitor.checkpoints import versions as v; print(v.CODEC_VERSION)"],
+        [python, "-c", VERSION],
         capture_output=True,
         text=True,
         check=True,
         cwd=tmp_path,
     )
-    assert int(said.stdout) < CODEC_VERSION
+    assert int(said.stdout) == CODEC_VERSION - 1
     return python
 
 
@@ -81,15 +83,19 @@ def test_a_job_goes_on_from_the_storage_of_an_older_version(older: Path, tmp_pat
             assert wait_until(lambda: not rig.job.alive, PATIENCE_S)
             assert rig.job.code == 0, rig.job.log
         before = [finding.id for finding in rig.told()]
+        (empty,) = [f for f in rig.told() if (f.group, f.kind, f.phase) == ("older", "group_empty", "opened")]
         dies.send(signal.SIGKILL)
         rig.job.move_to(Path(sys.executable), {})
         with rig.job:
             rig.await_told(lambda f: f.group == GROUP and f.kind == "session_timeout")
             rig.pulse("newer", "older")
             rig.completed("newer")
+            over = rig.await_told(lambda f: f.incident == empty.incident and f.phase == "resolved")
+            assert (over.group, over.resolution) == ("older", "completed")
             rig.require_truth()
             rig.job.require()
         assert [child.name for child in (rig.job.storage / "state").iterdir()] == ["1"]
         assert [finding.id for finding in rig.told()][: len(before)] == before
+        assert [f.phase for f in rig.told() if f.incident == empty.incident] == ["opened", "resolved"]
         lost = next(f for f in rig.told() if f.group == GROUP and f.kind == "session_timeout")
         assert lost.causes[0].client_id == "dies"

@@ -117,8 +117,8 @@ def test_a_lost_checkpoint_and_a_damaged_one_are_problems(
     [
         ({"codec_version": 1}, "buckets=1", "older version of the product"),
         ({"codec_version": 99}, "buckets=1", "newer version of the product"),
-        ({}, "buckets=4", "`buckets: 1` goes on with it"),
-        ({"lanes": 5}, "buckets=1", '`spark.sql.shuffle.partitions: "5"` under `spark:` goes on with it'),
+        ({}, "buckets=4", "`buckets: 1` continues with it"),
+        ({"lanes": 5}, "buckets=1", '`spark.sql.shuffle.partitions: "5"` under `spark:` continues with it'),
     ],
 )
 def test_what_the_next_start_will_refuse_is_a_problem_now(

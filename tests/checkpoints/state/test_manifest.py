@@ -66,13 +66,16 @@ def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: 
             "cluster cluster-a.*correct kafka.bootstrap_servers",
         ),
         (replace(IDENTITY, topic_id="topic-b"), "recreated"),
-        (replace(IDENTITY, shards=25), "partitions never go away.*correct kafka.bootstrap_servers"),
-        (replace(IDENTITY, buckets=4), "the configuration asks for 4. `buckets: 1` goes on"),
+        (replace(IDENTITY, shards=25), "partitions are never removed.*correct kafka.bootstrap_servers"),
+        (replace(IDENTITY, buckets=4), "the configuration asks for 4. `buckets: 1` continues"),
         (
             replace(IDENTITY, lanes=8),
-            'would have 8 .*partitions: "2"` under `spark:` goes on',
+            'would have 8 .*partitions: "2"` under `spark:` continues',
         ),
-        (replace(IDENTITY, codec_version=OLDEST_READ - 1), "newer version .*version that wrote it goes on"),
+        (
+            replace(IDENTITY, codec_version=OLDEST_READ - 1),
+            "newer version .*version that wrote it can continue",
+        ),
     ],
 )
 def test_each_mismatch_tells_how_to_go_on_and_how_to_give_the_state_up(

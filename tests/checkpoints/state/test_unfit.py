@@ -60,7 +60,7 @@ def another_layout(job: Site) -> None:
     assert "and would have 3 if it began now (spark.sql.shuffle.partitions)" in says
     assert "--rebuild-state" in says
     says = job.refused(buckets=2)
-    assert "has 1 bucket(s) per partition, the configuration asks for 2" in says
+    assert "has 1 bucket per partition, the configuration asks for 2" in says
     assert "--rebuild-state" in says
 
 

@@ -41,7 +41,7 @@ def test_a_second_owner_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_no_fault_of_the_configuration(number: int, tmp_path: Path) -> None:
     with (
-        pytest.raises(NoRoomError, match=r"is full.*\n.*it goes on from its last batch") as told,
+        pytest.raises(NoRoomError, match=r"is full.*\n.*the job continues with its last batch") as told,
         usable(tmp_path),
     ):
         raise OSError(number, os.strerror(number), "state")

@@ -77,6 +77,8 @@ def test_the_cluster_tells_what_the_monitor_needs(admin: ClusterAdmin) -> None:
     assert topic.partitions == admin.partition_count() == 50
     assert len(topic.id) == 36
     assert {leader.broker for leader in topic.leaders} == {broker.id for broker in admin.brokers()}
+    assert admin.metadata() == (admin.brokers(), topic)
+    assert admin.metadata("no-such-topic") == (admin.brokers(), None)
     assert len(admin.cluster_id()) == 22
     assert admin.broker_version().startswith("4.")
     assert admin.offsets_retention_ms() == 7 * 24 * 3600 * 1000

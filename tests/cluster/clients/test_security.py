@@ -106,10 +106,10 @@ def require_checks(broker: SecuredBroker, way: str) -> None:
         ("read", "reading", "problem", "Read on the topic __consumer_offsets"),
         ("group prefix", "source's group", "problem", "Describe on groups with the prefix rebalance-monitor"),
         ("cluster", "probe access", "note", "Describe on the cluster"),
-        ("groups", "members", "note", "no Describe on 1 of 1 group(s) asked, such as 'orders'"),
+        ("groups", "members", "note", "no Describe on 1 of 1 group asked, such as 'orders'"),
         ("cluster configs", "broker values", "note", "Grant DescribeConfigs on the cluster, or"),
         ("topic configs", "broker values", "note", f"Grant DescribeConfigs on the topic {TOPIC}, or"),
-        ("group configs", "group values", "note", "no DescribeConfigs on 1 of 1 group(s) asked"),
+        ("group configs", "group values", "note", "no DescribeConfigs on 1 of 1 group asked"),
     ],
 )
 def test_one_missing_permission_is_named(

@@ -66,7 +66,7 @@ CAUSES: list[tuple[dict[str, str], type[Exception], str]] = [
     (
         {"bootstrap_servers": "{ssl}"},
         DENIED,
-        "The broker at {ssl} wants a certificate of ours, and none is set.",
+        "The broker at {ssl} requires a client certificate, and none is set.",
     ),
     (
         {"bootstrap_servers": "{ssl}", "ssl.keystore.location": "{foreign}"},

@@ -32,11 +32,9 @@ class Cluster:
     release: threading.Event = field(default_factory=threading.Event)
     asked: list[tuple[str, ...]] = field(default_factory=list)
 
-    def brokers(self) -> tuple[Broker, ...]:
-        return tuple(Broker(number, "127.0.0.1", 9000 + number) for number in (1, 2, 3))
-
-    def topic(self, name: str = OFFSETS_TOPIC) -> Topic | None:
-        return Topic(name, "", (PartitionLeader(0, 1, 5), PartitionLeader(1, -1, 6)))
+    def metadata(self, name: str = OFFSETS_TOPIC) -> tuple[tuple[Broker, ...], Topic | None]:
+        brokers = tuple(Broker(number, "127.0.0.1", 9000 + number) for number in (1, 2, 3))
+        return brokers, Topic(name, "", (PartitionLeader(0, 1, 5), PartitionLeader(1, -1, 6)))
 
     def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
         self.asked.append(tuple(states))
@@ -105,12 +103,12 @@ def test_a_broker_that_knows_no_filter_of_states_is_said_to_be_too_old() -> None
 
 def test_a_bug_in_the_client_does_not_end_the_looking() -> None:
     class Broken(Cluster):
-        def brokers(self) -> tuple[Broker, ...]:
-            raise KeyError("brokers")
+        def metadata(self, name: str = OFFSETS_TOPIC) -> NoReturn:
+            raise KeyError(name)
 
     with ThreadPoolExecutor(1) as pool:
         sighting = take_sample(Broken(), pool, 1)
-    assert sighting.failures == {METADATA: "KeyError: 'brokers'"}
+    assert sighting.failures == {METADATA: "KeyError: '__consumer_offsets'"}
     assert sighting.brokers == ((METADATA, False),)
 
 
@@ -186,8 +184,8 @@ def test_a_client_that_breaks_when_it_connects_or_closes_does_not_end_the_lookin
 
 
 class Headless(Cluster):
-    def brokers(self) -> tuple[Broker, ...]:
-        raise KeyError("brokers")
+    def metadata(self, name: str = OFFSETS_TOPIC) -> NoReturn:
+        raise KeyError(name)
 
 
 class Closing:

@@ -22,7 +22,12 @@ def churning(client_id: str, session: int, rebalance: int) -> Topic:
     ("client_id", "timeouts", "static", "assignor"),
     [
         ("consumer-g-1", (45_000, 300_000), "", ", in two roll-outs"),
-        ("rdkafka", (45_000, 300_000), "", ", with all members stopped: librdkafka mixes it with none"),
+        (
+            "rdkafka",
+            (45_000, 300_000),
+            "",
+            ", with all members stopped: librdkafka cannot mix it with another assignor",
+        ),
         ("kgo", (45_000, 60_000), "", ", in two roll-outs"),
         ("sarama", (10_000, 60_000), "", None),
         ("aiokafka-0.12", (10_000, 10_000), "", None),
@@ -31,8 +36,8 @@ def churning(client_id: str, session: int, rebalance: int) -> Topic:
         (
             "kafka-python-3",
             (30_000, 300_000),
-            ", where the client has it",
-            ", in two roll-outs, where all its clients have it",
+            ", if the client supports it",
+            ", in two roll-outs, if all its clients support it",
         ),
     ],
 )

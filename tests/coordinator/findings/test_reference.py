@@ -1,7 +1,8 @@
 from rebalance_monitor.coordinator.explain.advice import RULES as ADVICE
 from rebalance_monitor.coordinator.findings.causes import CAUSE_WHAT, Cause
 from rebalance_monitor.coordinator.findings.finding import FIELDS
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.state.state_machine import TRANSITIONS, Event, Status, transition
 
 

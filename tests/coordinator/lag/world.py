@@ -6,7 +6,8 @@ from typing import Any
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.finding import Finding
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag
 from rebalance_monitor.coordinator.settings import DetectionSettings

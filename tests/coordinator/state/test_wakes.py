@@ -27,7 +27,7 @@ def test_what_is_due_is_what_a_look_at_every_group_finds(
     wakes, now = Wakes(store), 0
     for rows, gap, forgets, later in drawn:
         for name, wake in rows:
-            wakes.touch(name)
+            wakes.touched.add(name)
             if wake is None:
                 store.pop(name, None)
             else:
@@ -50,6 +50,6 @@ def test_entries_that_are_void_do_not_pile_up() -> None:
     for turn in range(1_000):
         store["a"] = GroupState()
         store["a"].wake = FAR + turn
-        wakes.touch("a")
+        wakes.touched.add("a")
         assert wakes.due(turn) == []
     assert len(wakes._heap) <= VOID * (1 + VOID) + 1

@@ -73,6 +73,22 @@ def test_the_worst_group_stands_on_top_and_the_head_names_the_storms() -> None:
     drive(replayed(), act)
 
 
+@pytest.mark.parametrize(
+    ("share", "says"),
+    [(0.34, "worst offender orders-c1 on 10.0.0.1"), (0.33, "no member is behind a third of the rebalances")],
+)
+def test_the_worst_offender_of_a_storm_is_behind_a_third_of_it_at_least(share: float, says: str) -> None:
+    snapshot = known.small("orders")
+    snapshot.apply(
+        Update(findings=[known.storm("orders", known.T0, share=share)], now=known.T0, wall=known.T0)
+    )
+
+    async def act(app: Top, _pilot: Pilot[None]) -> None:
+        assert said(app, "#head").endswith(f"storm orders · {says}")
+
+    drive(answers_of(snapshot), act)
+
+
 def test_keys_sort_filter_and_search() -> None:
     async def act(app: Top, pilot: Pilot[None]) -> None:
         everything = names(app)

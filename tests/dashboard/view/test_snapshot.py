@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard.tables.findings_table import read_newest, write_findings
 from rebalance_monitor.dashboard.tables.groups_table import (
     FILE,

@@ -115,8 +115,8 @@ def rebalance(group: str, generation: int, at: int, **other: Other) -> Finding:
     return replace(made, **other)
 
 
-def storm(group: str, at: int, phase: str = "opened", incident: str = "") -> Finding:
-    """Return a phase of a storm."""
+def storm(group: str, at: int, phase: str = "opened", incident: str = "", share: float = 0.8) -> Finding:
+    """Return a phase of a storm; `share`: of the client that is in most of it."""
     identity = incident or f"{abs(hash(group)):016x}"[:16]
     return rebalance(
         group,
@@ -137,7 +137,7 @@ def storm(group: str, at: int, phase: str = "opened", incident: str = "") -> Fin
             "rule": "generations",
             "worst_client": f"{group}-c1",
             "worst_host": "/10.0.0.1",
-            "worst_share": 0.8,
+            "worst_share": share,
         },
     )
 

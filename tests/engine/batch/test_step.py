@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.checkpoints.state.codec import StateVersionError, Stored, decode_state
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
-from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator
 from rebalance_monitor.decoders import Row, rows

@@ -73,7 +73,7 @@ def test_a_disk_that_stays_full_is_given_up_with_what_to_do_then() -> None:
     with pytest.raises(DependencyError) as found:
         classify_failure(RuntimeError(NO_ROOM[0]), FAILURES, [])
     assert "disk is full" in found.value.what
-    assert found.value.remedy == "Make room there and start again: it goes on from its last batch."
+    assert found.value.remedy == "Free space there and start again: the job continues with its last batch."
 
 
 def test_what_no_next_try_mends_is_refused_at_once_in_its_own_words() -> None:

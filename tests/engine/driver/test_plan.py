@@ -359,7 +359,7 @@ def test_the_state_of_another_engine_is_refused_with_both_ways_out(
     tmp_path: Path, first: Engine, then: Engine
 ) -> None:
     planned(Storage(tmp_path), settings=Settings(engine=first))
-    said = rf"written by the {first} engine.* `engine: {first}` goes on with it\..*--rebuild-state"
+    said = rf"written by the {first} engine.* `engine: {first}` continues with it\..*--rebuild-state"
     with pytest.raises(ManifestError, match=said):
         planned(Storage(tmp_path), settings=Settings(engine=then))
     rebuilt = planned(Storage(tmp_path), settings=Settings(engine=then), rebuild=True)

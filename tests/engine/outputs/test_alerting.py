@@ -119,7 +119,7 @@ def test_a_receiver_that_fails_for_good_is_a_finding_and_an_alert_to_the_others(
     (degraded,) = [one for one in told if one.kind is Kind.MONITOR_DEGRADED]
     assert (
         degraded.causes[0].why
-        == "receivers of alerts that fail: sre/slack (Slack said invalid_auth: the token is wrong)"
+        == "receivers of alerts that fail: sre/slack (Slack answered invalid_auth: the token is wrong)"
     )
 
 

@@ -16,7 +16,7 @@ import pytest
 from rebalance_monitor.cli.verbs.records.decode import records
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.coordinator.findings.finding import to_json
-from rebalance_monitor.coordinator.findings.kinds import NAMES_IN_DETAILS
+from rebalance_monitor.coordinator.findings.kind_table import NAMES_IN_DETAILS
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.decoders.json_form import record_json
 from rebalance_monitor.engine.outputs.identities import Identities, Mode

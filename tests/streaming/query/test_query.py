@@ -18,7 +18,8 @@ from pyspark.errors import PySparkException
 
 from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
-from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import DrivenBy
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.step import Plan
 from rebalance_monitor.engine.driver.parts import Parts

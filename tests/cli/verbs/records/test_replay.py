@@ -15,7 +15,8 @@ from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.capture import CaptureError, Metadata, read_capture, write_capture
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
-from rebalance_monitor.coordinator.findings.kinds import KINDS, DrivenBy, Kind
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state

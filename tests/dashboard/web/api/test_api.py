@@ -63,6 +63,16 @@ def test_an_incident_names_who_is_behind_it(real: httpx.Client) -> None:
     assert seen["findings"][0]["id"] == storm["id"]
 
 
+def test_an_incident_has_a_worst_offender_from_a_third_of_its_rebalances_on(real: httpx.Client) -> None:
+    rows = [row for row in ask(real, "/incidents", kind="storm")["rows"] if "worst_share" in row["details"]]
+    assert rows
+    for row in rows:
+        details = row["details"]
+        named = row["worst"] and (row["worst"]["client_id"], row["worst"]["share"])
+        is_main = details["worst_share"] >= 1 / 3
+        assert named == ((details["worst_client"], details["worst_share"]) if is_main else None)
+
+
 def test_ready_only_once_history_is_read() -> None:
     snapshot = Snapshot("lab")
     with served(snapshot) as client:

@@ -42,7 +42,7 @@ def test_a_storm_appears_on_top_without_a_reload_and_goes_when_it_is_over(browse
         snapshot.apply(Update(findings=[opened], now=known.T0 + 1_000, wall=known.T0 + 1_000, batch=2))
         card = page.locator(".strip .incident")
         expect(card).to_contain_text("orders")
-        expect(card).to_contain_text("7 rebalances in 5 m 00 s · most involve orders-c1 on 10.0.0.1 (80 %)")
+        expect(card).to_contain_text("worst offender orders-c1 on 10.0.0.1, in 80 % of them")
         expect(page.locator("tbody tr").first).to_contain_text("storm", timeout=READY_MS)
         expect(page.locator(".filter", has_text="In trouble")).to_be_focused()
         expect(page.locator("#incident-count")).to_have_text("1")
@@ -50,6 +50,16 @@ def test_a_storm_appears_on_top_without_a_reload_and_goes_when_it_is_over(browse
         snapshot.apply(Update(findings=[over], now=known.T0 + 2_000, wall=known.T0 + 2_000, batch=3))
         expect(page.locator(".calm-line")).to_be_visible()
         assert page.evaluate("window.same")
+
+
+def test_a_storm_without_a_member_behind_a_third_of_it_names_no_worst_offender(browser: Browser) -> None:
+    snapshot, opened = small("orders"), known.storm("orders", known.T0, share=0.33)
+    snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0, batch=2))
+    with visiting(browser, snapshot) as made:
+        expect(made.go().locator(".strip .incident")).to_contain_text("no member is behind a third of them")
+        page = made.go(f"?incident={opened.id}")
+        expect(page.locator(".hero")).to_contain_text("no member is behind a third of them")
+        expect(page.locator(".panel", has_text="Who").first).to_contain_text("named · 10.0.0.1")
 
 
 def test_an_incident_link_opens_its_page_and_names_the_worst_client(browser: Browser) -> None:
@@ -82,6 +92,24 @@ def test_the_page_of_an_incident_of_no_single_group_follows_it_to_its_end(browse
         over = degraded(known.T0 + 2_000, "resolved")
         snapshot.apply(Update(findings=[over], now=known.T0 + 2_000, wall=known.T0 + 2_000, batch=3))
         expect(page.locator("main")).to_contain_text("resolved")
+
+
+SHOWN = """
+[...document.querySelectorAll("[title], [aria-label], svg title")].flatMap((one) => [
+  one.getAttribute("title"), one.getAttribute("aria-label"), one.tagName === "title" && one.textContent,
+]).join("\\n")
+"""
+
+
+def test_one_of_anything_is_in_the_singular(browser: Browser) -> None:
+    snapshot, opened = small("orders"), known.storm("orders", known.T0)
+    snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0, batch=2, rows=1))
+    with visiting(browser, snapshot) as made:
+        for view in ("", "?view=incidents", "?view=findings", "?group=orders", f"?incident={opened.id}"):
+            page = made.go(view)
+            said = f"{page.locator('body').inner_text()}\n{page.evaluate(SHOWN)}"
+            assert re.findall(r"(?<![\d.,/-])1 [a-z]{3,}[^s\W]s\b.*", said) == []
+        expect(made.go().locator(".stat").first.locator(".figure")).to_have_text("1group")
 
 
 @pytest.mark.parametrize("name", known.HOSTILE)

@@ -30,12 +30,14 @@ def test_a_page_that_knows_nothing_says_so_and_fills_by_itself(browser: Browser)
     with visiting(browser, snapshot) as made:
         page, phase = made.page, made.page.locator("#phase")
         page.goto(made.url)
-        expect(phase).to_contain_text("Starting: nothing has been read yet. 62,712 records of history")
+        expect(phase).to_contain_text(
+            "Starting: nothing has been read yet. Still to be read: 62,712 records of history"
+        )
         expect(page.locator("#main")).to_be_hidden()
         expect(page.locator("#live-text")).to_have_text("starting")
         snapshot.apply(batch(1, known.T0, catching_up=True))
         expect(phase).to_contain_text(
-            "what is shown is not complete yet. 1 of 2 partitions", timeout=READY_MS
+            "what is shown is not complete yet. Read so far: 1 of 2 partitions", timeout=READY_MS
         )
         expect(page.locator("#main")).to_be_visible()
         expect(page.locator(".calm-line")).to_be_hidden()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.lag.judging import Open
+    from rebalance_monitor.coordinator.lag.incidents import Open
 
 STANDING = frozenset({Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED})
 CONTINUING = frozenset(
@@ -73,7 +73,7 @@ def continued(finding: Finding, known: Mapping[str, Open]) -> Finding:
 
 
 def _concerned(finding: Finding) -> frozenset[str]:
-    """Return the members that a finding is about: of a rebalance those that did not just stay."""
+    """Return the members that a finding is about: of a rebalance, the members that did not merely stay."""
     ids = frozenset(one.member_id for one in finding.members if one.role != _KEPT)
     named = frozenset(cause.member_id for cause in finding.causes if cause.member_id)
     if finding.kind in {Kind.REBALANCE, Kind.REBALANCE_FAILED}:

@@ -1,4 +1,4 @@
-"""Who reads which partition of a group: whom the summary says it is assigned to, and how that member commits.
+"""Which member reads which partition: the one that the summary assigns it to, and how that member commits.
 
 A summary is made when the group changes, so what it says of a member's last commit is of then. The positions
 of all partitions of a member say when it last committed anything.
@@ -44,7 +44,7 @@ def readers_of(summary: Mapping[str, Any], placed: Packed) -> dict[Place, Reader
 def unlisted(summary: Mapping[str, Any], topic: str) -> Reader | None:
     """Return a nameless reader for a partition of `topic` that belongs to a member the summary leaves out.
 
-    None where all members are listed: then nobody is assigned it.
+    None where all members are listed: then no member is assigned it.
     """
     is_cut = int(summary.get("members") or 0) > len(summary.get("member_list", ()))
     return Reader({}, Owner()) if is_cut and topic in summary.get("topics", ()) else None

@@ -1,8 +1,8 @@
 """Positions that went back, records that a group lost unread, and records that it is about to lose.
 
-Looked at with each sample that has earliest offsets, once a minute; positions that went back with each. A
-loss is told where it was seen to happen: the earliest offset was no later than the position before. Deleting
-records at or below a position (DeleteRecords) takes nothing from the group and is none.
+Losses are judged at each sample with earliest offsets, once a minute. Positions that went back are judged at
+every sample. A loss is reported if samples saw it happen: the earliest offset was no later than the position
+at the sample before. Deleting records at or below a position (DeleteRecords) is no loss of the group's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.judging import Open, lag_finding, lag_resolved, place_of
+from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
 from rebalance_monitor.coordinator.state.group_state import NEVER
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Losses:
     def on_sample(
         self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
     ) -> list[Finding]:
-        """Look at a group; `before`: the sample before this one with earliest offsets, if any."""
+        """Judge a group; `before`: the sample before this one with earliest offsets, if any."""
         found = self._rewound(group, consumed, sample.at) if consumed.went_back else []
         consumed.went_back.clear()
         if sample.earliest:
@@ -147,7 +147,7 @@ class Losses:
         )
 
     def _is_far(self, known: Open, consumed: Consumed) -> bool:
-        """Whether the partition that was told of has moved on, is read to its end, or is gone."""
+        """Whether the partition of the open incident has moved on, is read to its end, or was deleted."""
         track = consumed.track(known.topic, known.partition)
         return track is None or track.lag == 0 or track.offset != known.offset
 

@@ -15,14 +15,14 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, CauseEntry, MemberEntry
-from rebalance_monitor.coordinator.findings.incidents import Incident, end_of, make
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag import windows
-from rebalance_monitor.coordinator.lag.continuing import STANDING, Silences, silence_of
 from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, impact, weigh
 from rebalance_monitor.coordinator.lag.ends import AGAIN_MS
+from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
+from rebalance_monitor.coordinator.lag.judging.continuing import STANDING, Silences, silence_of
+from rebalance_monitor.coordinator.lag.judging.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.measured import Source
-from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
 from rebalance_monitor.decoders.layouts.twins import replace
 
@@ -49,15 +49,6 @@ _HELD = CauseEntry(
 )
 
 
-class Open(Incident, array_like=True):
-    """An open incident, the partition that it was opened for, and the members that own it."""
-
-    topic: str
-    partition: int
-    offset: int
-    members: tuple[str, ...] = ()
-
-
 class Hit(NamedTuple):
     """One partition that a verdict is about."""
 
@@ -67,7 +58,7 @@ class Hit(NamedTuple):
     reader: Reader
 
 
-class Judging:
+class Standstills:
     """Opens and resolves; `state` is what `snapshot` returned, None for a new start."""
 
     def __init__(
@@ -125,7 +116,7 @@ class Judging:
             readers = readers_of(summary, consumed.places) if readers is None else readers
             reader = readers.get((topic, partition)) or unlisted(summary, topic)
             if one is None or reader is None:
-                # Nobody is assigned it: no member stands still.
+                # No member is assigned it, so none stands still.
                 continue
             verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
             if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
@@ -211,65 +202,6 @@ class Judging:
         return lag_resolved(
             self._settings, self._cluster, kind, group, known, at, resolution, **place_of(known)
         )
-
-
-def lag_finding(
-    settings: DetectionSettings,
-    cluster: str,
-    kind: Kind,
-    group: str,
-    anchor: str,
-    at: int,
-    severity: Severity | None = None,
-    **fields: Any,  # noqa: ANN401 - the remaining fields of Finding, checked by its constructor
-) -> Finding:
-    """Make a finding of lag."""
-    return make(
-        kind,
-        cluster=cluster,
-        anchor=anchor,
-        group=group,
-        overrides=settings.severity_of,
-        severity=severity,
-        evidence="derived",
-        at=at,
-        **fields,
-    )
-
-
-def lag_resolved(
-    settings: DetectionSettings,
-    cluster: str,
-    kind: Kind,
-    group: str,
-    known: Incident,
-    at: int,
-    resolution: str,
-    **fields: Any,  # noqa: ANN401 - as above
-) -> Finding:
-    """Make the finding that ends the incident `known`, at `at` (ms)."""
-    return lag_finding(
-        settings,
-        cluster,
-        kind,
-        group,
-        end_of(known.incident),
-        at,
-        phase="resolved",
-        incident=known.incident,
-        opened_at=known.opened_at,
-        resolution=resolution,
-        **fields,
-    )
-
-
-def place_of(known: Open) -> dict[str, Any]:
-    """Return the fields that name the partition which an incident was opened for."""
-    return {
-        "topics": (known.topic,),
-        "topics_total": 1,
-        "details": {"topic": known.topic, "partition": known.partition},
-    }
 
 
 def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:

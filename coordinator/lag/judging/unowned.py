@@ -1,10 +1,10 @@
 """Topics that members subscribe to and no member owns: whether they exist, and what arrives there.
 
 No record says whether a subscribed topic exists, so the coordinator only lists those without an owner. Here
-the ends of such a topic are asked for like those of consumed topics (asking creates none). A topic that the
-brokers describe is missing from the assignment if the current generation began after they first described it,
-or once every client must have heard of it: clients refresh their metadata every five minutes by default
-(`metadata.max.age.ms`). The finding is critical once records arrive that nobody will read.
+the ends of such a topic are asked for as the ends of consumed topics are (asking creates no topic). A topic
+that the brokers describe is missing from the assignment if the current generation began after they first
+described it, or once every client must have heard of it: clients refresh their metadata every five minutes by
+default (`metadata.max.age.ms`). The finding is critical once records arrive that no member reads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
 from rebalance_monitor.coordinator.findings.incidents import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.lag.judging import lag_finding, lag_resolved
+from rebalance_monitor.coordinator.lag.incidents import lag_finding, lag_resolved
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.outputs import GroupOut
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag, News
-from rebalance_monitor.coordinator.lag.unowned import METADATA_MS
+from rebalance_monitor.coordinator.lag.judging.unowned import METADATA_MS
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import T0, Client, Topic, outputs
 

@@ -192,4 +192,4 @@ def test_explain_says_in_words_what_a_rebalance_cost() -> None:
     dossier.coordinator.state.groups["g"] = GroupState()
     dossier.replace(costs(world))
     write_tables(explain(dossier, Place(0, 50), SETTINGS) | {"values": "?"}, out)
-    assert "80 records came while it stood still for 10 s; 80 waited at most; caught up " in out.getvalue()
+    assert "80 records arrived while it stood still for 10 s; 80 waited at most; caught up " in out.getvalue()

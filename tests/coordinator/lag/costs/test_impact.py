@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.finding import Finding
-from rebalance_monitor.coordinator.findings.kinds import KINDS, Kind, Scope, Severity
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag.costs.impact import WEIGHTS, Impact, impact, weigh
 from rebalance_monitor.coordinator.settings import DetectionSettings, SeverityOverride
 
-PAGE = (Path(__file__).parents[3] / "docs" / "lag.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[4] / "docs" / "lag.md").read_text(encoding="utf-8")
 RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 
 
