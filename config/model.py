@@ -5,6 +5,7 @@ file, which wins over the defaults (`config/load.py`). Unknown keys are refused 
 in a printed configuration (`config/secrets.py`).
 """
 
+import re
 from datetime import date, datetime
 from os import PathLike, fspath
 from pathlib import Path
@@ -18,9 +19,12 @@ from rebalance_monitor.config.dashboard import Audit, Metrics, Tables
 from rebalance_monitor.config.detection import Detection, Section
 from rebalance_monitor.config.durations import Duration, Lasting
 from rebalance_monitor.config.kafka.clients import Kafka, Spark
+from rebalance_monitor.config.kafka.topics import topic_name
 from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
+# A scheme (or a drive of another system) without a slash behind it, or with nothing but slashes.
+SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([^/].*|/*)")
 
 
 class Source(Section):
@@ -57,6 +61,11 @@ class Source(Section):
         description="How often the topic is asked for new partitions and lost records.",
     )
 
+    @field_validator("topic")
+    @classmethod
+    def _topic(cls, given: str) -> str:
+        return topic_name(given)
+
     @model_validator(mode="after")
     def _limited(self) -> Self:
         if self.reader == "python" and self.max_offsets_per_trigger is not None:
@@ -90,6 +99,15 @@ class Storage(Section):
     @classmethod
     def _as_text(cls, given: object) -> object:
         return fspath(given) if isinstance(given, PathLike) else given
+
+    @field_validator("path")
+    @classmethod
+    def _names_a_place(cls, given: str) -> str:
+        if SCHEME_ALONE.fullmatch(given):
+            raise ValueError(
+                f"names no place: write a path, or a URI such as s3://bucket/monitor, not {given!r}"
+            )
+        return given
 
     @field_validator("rebuild", mode="before")
     @classmethod
@@ -144,7 +162,8 @@ class Ends(Section):
     )
     interval: Lasting = Field(
         default=Duration("5s"),
-        description="Time between two rounds of ListOffsets; longer in proportion above 5,000 partitions.",
+        description="Time between two rounds of ListOffsets; longer in proportion above 5,000 partitions of "
+        "topics, or 100,000 that groups consume.",
     )
 
 

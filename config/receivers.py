@@ -10,11 +10,12 @@ from types import NoneType
 from typing import ClassVar, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-from pydantic import ConfigDict, Field, SecretStr, model_validator
+from pydantic import ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from rebalance_monitor.config.detection import Section
 from rebalance_monitor.config.durations import Duration, Lasting
 from rebalance_monitor.config.kafka.clients import FreeForm
+from rebalance_monitor.config.kafka.topics import writable_topic
 from rebalance_monitor.config.secrets import read_secret
 
 PROXIES = ("http://", "https://", "socks5://", "socks5h://")
@@ -27,15 +28,22 @@ def is_secret_field(model: type, name: str) -> bool:
     return field is not None and SecretStr in (field.annotation, *get_args(field.annotation))
 
 
-def _is_web(address: str | SecretStr) -> bool:
+def _web_problem(address: str | SecretStr) -> str:
+    """Return what is wrong with a web address, without naming it; "" for nothing."""
     text = address.get_secret_value() if isinstance(address, SecretStr) else address
-    return text.lower().startswith(("https://", "http://"))
+    if not text.lower().startswith(("https://", "http://")):
+        return "must be an address that begins with https:// or http://"
+    return "" if _has_host(text) else "must name a host, and a port only from 1 to 65535, without blanks"
 
 
 def _is_proxy(address: str) -> bool:
+    return address.lower().startswith(PROXIES) and _has_host(address)
+
+
+def _has_host(address: str) -> bool:
     try:
         parts = urlsplit(address)
-        return f"{parts.scheme.lower()}://" in PROXIES and bool(parts.hostname) and parts.port != 0
+        return bool(parts.hostname) and parts.port != 0 and not any(map(str.isspace, address.strip()))
     except ValueError:
         return False
 
@@ -93,8 +101,8 @@ class WayOut(Section):
         for name in self.addresses:
             value = getattr(self, name)
             for address in value if isinstance(value, tuple) else (value,):
-                if address is not None and not _is_web(address):
-                    raise ValueError(f"`{name}` must be an address that begins with https:// or http://")
+                if address is not None and (wrong := _web_problem(address)):
+                    raise ValueError(f"`{name}` {wrong}")
         return self
 
     def secrets(self) -> list[str]:
@@ -208,6 +216,11 @@ class KafkaTopic(WayOut):
         default=ProducerProperties(),
         description="Kafka client properties; without `bootstrap.servers` those of `kafka:` are taken.",
     )
+
+    @field_validator("topic")
+    @classmethod
+    def _writable(cls, given: str) -> str:
+        return writable_topic(given)
 
     def secrets(self) -> list[str]:
         """Return the values that must not be shown, those of the properties among them."""

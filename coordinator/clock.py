@@ -1,7 +1,7 @@
 """What time decides about a group: one table of detectors, with when each is due and what it reports then.
 
-The clock row of a batch wakes a group when the earliest detector is due. Each detector reports what has
-passed by then. Records re-arm detectors; nothing else does. A group that is not due costs nothing.
+The clock row of a batch wakes a group when its earliest detector is due. Each detector reports the deadlines
+that have passed by then. Only records set deadlines anew. A group that is not due costs nothing.
 """
 
 from __future__ import annotations

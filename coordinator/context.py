@@ -1,4 +1,7 @@
-"""The place and moment a finding is made at: it fills in what every finding of a group has in common."""
+"""One record, or one clock row, of one group: fills in the fields that every finding of the group has.
+
+Findings of the shard's coordinator are made here: `find` for any, `resolve` for one that ends an incident.
+"""
 
 from __future__ import annotations
 

@@ -1,16 +1,17 @@
-"""What the probe saw between records: rebalances in progress, stuck ones, storms that never complete.
+"""What probe samples show between records: rebalances in progress, stuck ones, storms that never complete.
 
-Runs on the driver. `Live` keeps a JSON-able memory of its looks (bounded by the storm window). An interval
-in which a group was seen rebalancing in every look is one barrier, unless a generation completed within it
-or a look saw the join phase over and the next one saw it begun again: that generation failed, unwritten.
-A look that a group's coordinator did not answer says nothing about the group unless it lists it. The probe
-decides only findings of its own kinds; `refine` adds bounds and the coordinator to the others and never
+Runs on the driver. `Live` keeps a JSON-able memory of its samples, bounded by the storm window. Consecutive
+samples in which a group rebalances are one join phase, unless a generation completed within it. If one sample
+has the join phase over and the next one has it begun again, a generation failed without a record. A sample
+that a group's coordinator did not answer is no evidence about the group, unless it lists the group. The probe
+decides only findings of its own kinds. `refine` adds bounds and the coordinator to the others and never
 changes an id.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -154,16 +155,21 @@ class Live:
             group.set_back(at)
 
     def refine(
-        self, findings: Iterable[Finding], off: Collection[int] = (), came: Came | None = None
+        self,
+        findings: Iterable[Finding],
+        off: Collection[int] = (),
+        served: Mapping[int, Collection[int]] = MappingProxyType({}),
+        came: Came | None = None,
     ) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out.
 
         `off`: brokers whose clocks are off: looks time nothing of theirs; -1: those that nobody knows.
-        `came`: when a record was written, by the ends of topics. Many
-        members that went of one cause are one finding from here on.
+        `served`: shard -> times (ms) of commits in it. `came`: when a record was written, by the ends of
+        topics. Many members that went of one cause are one finding from here on.
         """
         out, self._off = [], off
         known = list(findings)
+        self._serve(served)
         for found in known:
             self._outages.learn(found, self._moves.leader(found.shard))
         for found in timed(known, self._bounded, self._listed_departure, self._settings, self._more(came)):
@@ -184,6 +190,16 @@ class Live:
                 out.append(self._moves.placed(refined))
         return massed(out)
 
+    def _serve(self, served: Mapping[int, Collection[int]]) -> None:
+        """Take commits: the brokers served clients then, whatever the probe saw of them."""
+        leaders = {shard: self._moves.leader(shard) for shard in served}
+        timed = {s: at for s, at in served.items() if self._of_broker(leaders[s]) not in self._off}
+        for shard, times in timed.items():
+            for at in times:
+                self._outages.serve(leaders[shard], at)
+        if self._reach.away:
+            self._reach.serve({at for times in timed.values() for at in times}, self._looks)
+
     def _blameless(self, found: Finding) -> Finding | None:
         return self._outages.take(found, self._moves.leader(found.shard))
 
@@ -203,9 +219,12 @@ class Live:
         return bool(answered) and group.storms(answered, max(found.at, answered[-1]), settings)
 
     def _look_back(self, found: Finding) -> LookBack:
-        leader = self._moves.leader(found.shard)
-        off = (_NOBODY if leader is None else leader) in self._off
+        off = self._of_broker(self._moves.leader(found.shard)) in self._off
         return LookBack() if off else self._look_back_at(found)
+
+    @staticmethod
+    def _of_broker(leader: int | None) -> int:
+        return _NOBODY if leader is None else leader
 
     def _look_back_at(self, found: Finding) -> LookBack:
         name, leader = found.group or "", self._moves.leader(found.shard)

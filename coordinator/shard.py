@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.findings.outputs import (
     GroupOut,
     Output,
     RemovedOut,
+    StatOut,
     as_outputs,
     count,
     counters,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders.batches.batch import Read
 
 _QUIET_CLOCKS = 10
+# Commits so far apart (ms), and so many of them, say when a batch's clients were served.
+_SERVED_MS, _SERVED = 2_000, 1_000
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
 _RECHECK_MS = 1_000
 _COMMITTING = frozenset({classic_group.CLASSIC, epoch_group.CONSUMER, epoch_group.STREAMS})
@@ -82,6 +85,7 @@ class ShardCoordinator:
         self._owners: dict[str, Owners] = {}
         self._by_group: dict[str, DetectionSettings] = {}
         self._came: dict[str, GroupState] = {}
+        self._served: list[int] = []
 
     def on_row(self, row: Row) -> list[Output]:
         """Take one row; rows at or before an offset already taken change nothing. Never raises on content."""
@@ -175,6 +179,8 @@ class ShardCoordinator:
     def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
         """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""
         self.state.commits += row.count
+        if not history and (not self._served or row.record_ts >= self._served[-1] + _SERVED_MS):
+            self._served.append(row.record_ts)
         groups = self.state.groups
         # Without a call for those that were touched before.
         group = groups.live.get(row.group) or groups.get(row.group)
@@ -324,4 +330,6 @@ class ShardCoordinator:
     def stats(self) -> list[Output]:
         """Return positions that are due and counters since the last clock, the last part of `on_clock`."""
         due = publishing.publish(self.state, self._reader) if self._summaries else []
-        return [*due, *counters(self.state)]
+        times, self._served = self._served[-_SERVED:], []
+        served = [StatOut("served", {"shard": self.state.shard, "times": times})] if times else []
+        return [*due, *counters(self.state), *served]

@@ -6,6 +6,7 @@ Reports all problems of a configuration at once. Nothing is written, and no conn
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.setup.receivers import sinks_of
@@ -18,7 +19,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate
 from rebalance_monitor.cluster.jars.jars import delta_coordinate, given_files, installed_spark
 from rebalance_monitor.cluster.jars.shared_jvm import needs_hadoop
-from rebalance_monitor.cluster.logins.held import has_librdkafka
+from rebalance_monitor.cluster.logins.held import has_librdkafka, require_keytab
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka.logins import login_kind
 from rebalance_monitor.dashboard.web.http.access import access_of
@@ -27,7 +28,12 @@ from rebalance_monitor.engine.embedded.engine import EmbeddedKind
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.streaming.source.source import require_reader
-from rebalance_monitor.streaming.spark.session import is_platform, require_driver, shuffle_partitions
+from rebalance_monitor.streaming.spark.session import (
+    is_platform,
+    require_driver,
+    require_readable,
+    shuffle_partitions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,6 +69,7 @@ def _reach(settings: Settings) -> None:
     """How the brokers are reached, as each of the three clients reads it."""
     given = settings.kafka.client_properties()
     require_usable(portable(given), given)
+    require_keytab(given)
     if settings.source.reader == "spark":
         java_properties(given)
     require_accepted(given)
@@ -73,8 +80,13 @@ def _storage(settings: Settings) -> None:
     path = settings.storage.path
     if needs_hadoop(path):
         require_no_secret(path)
-    else:
-        storage_at(path, settings.storage.checkpoint)
+        return
+    root = storage_at(path, settings.storage.checkpoint).root
+    there = (
+        next((one for one in (root, *root.parents) if one.exists()), None) if isinstance(root, Path) else None
+    )
+    if there is not None and not there.is_dir():
+        raise ConfigError(f"`storage.path` leads to {there}, which is no folder")
 
 
 def _routes(settings: Settings) -> None:
@@ -104,6 +116,7 @@ def _engine(settings: Settings) -> None:
 def _spark(settings: Settings) -> None:
     require_driver(settings.spark.properties(), os.environ)
     shuffle_partitions(settings.spark.properties())
+    require_readable(settings.spark.properties())
     if is_platform(os.environ):
         return
     if settings.source.reader == "python":

@@ -121,6 +121,8 @@ def _damage(finding: Finding) -> Iterable[Line]:
     stopped = text.bounds(finding.stopped_ms_min, finding.stopped_ms_max)
     if stopped and not _begins(finding):
         yield (plain(f"consumption stopped {stopped}"),)
+    if waited := waited_of(finding):
+        yield (plain(waited),)
     hit = [
         text.count(number, noun)
         for number, noun in (
@@ -133,6 +135,16 @@ def _damage(finding: Finding) -> Iterable[Line]:
     affected = [f"{' and '.join(hit)} affected"] if hit else []
     if affected or there:
         yield (plain(", ".join([*affected, *there])),)
+
+
+def waited_of(finding: Finding) -> str:
+    """Return how many records waited for what a finding is about, "" where that is not known, or none did."""
+    details = finding.details
+    peak, before, took = (details.get(name) for name in ("waiting_peak", "waiting_at_stop", "caught_up_ms"))
+    if not isinstance(peak, int) or not isinstance(before, int) or peak <= before:
+        return ""
+    back = f", caught up in {text.duration(took)}" if isinstance(took, int) else ""
+    return f"{text.count(peak, 'record')} waited{back}"
 
 
 def _begins(finding: Finding) -> bool:

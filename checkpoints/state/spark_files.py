@@ -6,6 +6,8 @@ at before Spark starts:
 - every file with a checksum beside it: Hadoop's local file system writes `.NAME.crc` (magic `crc\0`, bytes
   per chunk, one CRC-32 a chunk). Object stores and HDFS check their own bytes;
 - `offsets/N` and `commits/N` of the batches that a start reads (`spark_log.py` reads what they say);
+- the query's `metadata`, the first offsets of each source (`sources/N/0`) and the schema of the state, where
+  they are there: Spark writes them once, and reads them at every start;
 - the state of each partition after the last committed batch: Spark loads the newest snapshot (`V.zip`,
   `V.snapshot`) up to version N + 1 and applies each change (`V.changelog`, `V.delta`) after it.
 """
@@ -33,13 +35,14 @@ _SNAPSHOTS = frozenset({"zip", "snapshot"})
 
 
 def state_problems(checkpoint: Place, committed: int, partitions: int) -> list[str]:
-    """Return what is wrong with the state after batch `committed` in each of `partitions`; empty: nothing.
+    """Return what is wrong with what is written once, or else with the state after batch `committed`.
 
-    Raises OSError.
+    `partitions`: of the state, 0 where no start will read it. Raises OSError.
     """
+    once = [problem for path in _written_once(checkpoint) if (problem := file_problem(path))]
     operators = [folder for folder in (checkpoint / "state").glob("*") if folder.name.isdigit()]
-    if committed < 0 or not partitions:
-        return []
+    if once or committed < 0 or not partitions:
+        return once
     if not operators:
         return [f"{checkpoint / 'state'} is gone."]
     places = (operator / str(number) for operator in operators for number in range(partitions))
@@ -48,6 +51,8 @@ def state_problems(checkpoint: Place, committed: int, partitions: int) -> list[s
 
 def file_problem(path: Place) -> str:
     """Return in a sentence what is wrong with a file; "" where it is whole. Raises OSError."""
+    if not path.is_file():
+        return f"{path} is no file."
     if not path.stat().st_size:
         return f"{path} is empty."
     if is_remote(path):
@@ -57,6 +62,14 @@ def file_problem(path: Place) -> str:
     if sums.exists() and not _fits(content, sums.read_bytes()):
         return f"{path} is damaged: it does not match {sums.name}."
     return ""
+
+
+def _written_once(checkpoint: Place) -> list[Place]:
+    """Return the files that Spark writes at a query's first start and reads at every other."""
+    firsts = (source / "0" for source in (checkpoint / "sources").glob("*"))
+    schemas = (operator / "_metadata" / "schema" for operator in (checkpoint / "state").glob("*"))
+    found = (checkpoint / "metadata", *sorted(firsts, key=str), *sorted(schemas, key=str))
+    return [path for path in found if path.exists()]
 
 
 def _partition_problems(folder: Place, version: int) -> Iterator[str]:

@@ -2,11 +2,11 @@
 
 A round asks for the latest offsets. Once a minute, and when a topic is new, it first asks which topics exist
 with how many partitions, and then for the earliest and the last stable offsets too; of topics with an open
-transaction the last stable ones in each round. So topics that were created, deleted, made
-anew or given partitions are followed within a minute. Above `MANY` partitions rounds come less often, in
-proportion: what the client costs grows with the partitions of a round. After the ends the coordinators are
-asked for the committed offsets of groups that may commit by transactions. Nothing here raises: what is
-missing is said in the sample.
+transaction the last stable ones in each round. So topics that were created, deleted, made anew or given
+partitions are followed within a minute. Above `MANY` partitions of topics, or `FOLLOWED` that groups consume,
+rounds come less often, in proportion: what a round costs the client and the driver grows with them. After the
+ends the coordinators are asked for the committed offsets of groups that may commit by transactions. Nothing
+here raises: what is missing is said in the sample.
 """
 
 from __future__ import annotations
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 MANY = 5_000
 """Partitions above which rounds come less often: 20 microseconds of CPU each, so 2 % of a core at most."""
+
+FOLLOWED = 100_000
+"""The same of the groups' partitions, whose lag each round gives anew: 8 microseconds each on the driver."""
 
 DESCRIBE_S = 60.0
 KEPT = 60
@@ -66,9 +69,9 @@ def ends_client(properties: Mapping[str, str]) -> OffsetsClient | AdminOffsets:
     return (OffsetsClient if has_librdkafka(properties) else AdminOffsets)(properties)
 
 
-def every_s(interval_s: float, partitions: int) -> float:
-    """Return the time (s) from one round to the next for so many partitions."""
-    return interval_s * max(1.0, partitions / MANY)
+def every_s(interval_s: float, partitions: int, followed: int = 0) -> float:
+    """Return the time (s) from one round to the next for so many partitions, and as groups consume them."""
+    return interval_s * max(1.0, partitions / MANY, followed / FOLLOWED)
 
 
 class Rounds:
@@ -187,8 +190,9 @@ def missing(refused: Mapping[str, str], errors: Mapping[str, int], groups: Mappi
 class EndsThread:
     """Takes a sample every `interval_s` seconds in a thread of its own; use as a context manager.
 
-    `wanted` names the topics to ask for, `groups` those whose committed offsets are wanted; both are called
-    from the thread. ConfigError for `properties` (Kafka client properties) that cannot be mapped.
+    `wanted` names the topics to ask for, `groups` those whose committed offsets are wanted, `followed` counts
+    the partitions that groups consume; all are called from the thread. ConfigError for `properties` (Kafka
+    client properties) that cannot be mapped.
     """
 
     def __init__(
@@ -198,10 +202,11 @@ class EndsThread:
         interval_s: float = 5.0,
         *,
         groups: Callable[[], Sequence[str]] = tuple,
+        followed: Callable[[], int] = int,
         clock: Callable[[], float] = time.time,
     ) -> None:
         portable(properties)
-        self._properties, self._wanted, self._groups = properties, wanted, groups
+        self._properties, self._wanted, self._groups, self._followed = properties, wanted, groups, followed
         self._interval_s, self._clock = interval_s, clock
         self._waiting: deque[EndsSample] = deque(maxlen=KEPT)
         self._stop = threading.Event()
@@ -241,7 +246,7 @@ class EndsThread:
                 topics = self._wanted()
                 if topics:
                     self._waiting.append(rounds.sample(topics, self._groups()))
-                    wait_s = every_s(self._interval_s, rounds.partitions)
+                    wait_s = every_s(self._interval_s, rounds.partitions, self._followed())
             except Exception as error:  # noqa: BLE001 - a client's bug must not end the asking
                 now = int(self._clock() * 1000)
                 why = error.what if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"

@@ -7,13 +7,22 @@ package gssapi where it is installed (gssapi_login.py), or Java (java_login.py).
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rebalance_monitor.cluster.logins.gssapi_login import GssapiLogin, gssapi_login, has_gssapi
 from rebalance_monitor.cluster.logins.java_login import JavaLogin, java_login
 from rebalance_monitor.cluster.logins.tokens import SharedToken, shared_token, token_provider
-from rebalance_monitor.config.kafka.logins import BY_LIBRDKAFKA, MECHANISM, MECHANISMS, LoginKind, login_kind
+from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.kafka.logins import (
+    BY_LIBRDKAFKA,
+    MECHANISM,
+    MECHANISMS,
+    LoginKind,
+    login_kind,
+    login_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +62,14 @@ def require_login(properties: Mapping[str, str]) -> None:
     """Log in as far as no broker has a part in it. Raises DependencyError with the cause, ConfigError."""
     if login := shared_login(properties):
         login.require()
+
+
+def require_keytab(properties: Mapping[str, str]) -> None:
+    """Raise ConfigError where the login names a keytab that cannot be read here."""
+    login = login_of(properties) if login_kind(properties) is LoginKind.KERBEROS else None
+    keytab = login.options.get("keyTab", "").removeprefix("file:") if login else ""
+    if keytab and not os.access(keytab, os.R_OK):
+        raise ConfigError(f"`keyTab` in `kafka: sasl.jaas.config` names {keytab}, which cannot be read")
 
 
 def login_problem(properties: Mapping[str, str]) -> DependencyError | None:

@@ -7,7 +7,7 @@ protocol, kafka-python takes it for a part of the host. What all three read alik
 import re
 
 MAX_PORT = 65_535
-HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_.])?")
+HOST = re.compile(r"[A-Za-z0-9_]+([.-]+[A-Za-z0-9_]+)*\.?")
 IPV6 = re.compile(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?\]")
 
 
@@ -41,4 +41,4 @@ def _wrong(text: str) -> str:
 def _wrong_host(host: str) -> str:
     if ":" in host or "[" in host:
         return "" if IPV6.fullmatch(host) else "is not `host:port`: write an IPv6 address as [::1]:9092"
-    return "" if HOST.fullmatch(host) else "is not `host:port`"
+    return "" if HOST.fullmatch(host) and ".." not in host else "is not `host:port`"

@@ -22,6 +22,8 @@ OWNED = {
     "isolation.level": "the monitor reads what the coordinator reads, uncommitted",
     "key.deserializer": "the monitor reads bytes",
     "value.deserializer": "the monitor reads bytes",
+    "max.poll.records": "use `source.max_poll_records`",
+    "fetch.max.wait.ms": "use `source.fetch_max_wait`",
 }
 
 

@@ -48,7 +48,18 @@ NUMBERS = (
     "reconnect.backoff.ms",
     "reconnect.backoff.max.ms",
     "connections.max.idle.ms",
+    "socket.connection.setup.timeout.ms",
+    "socket.connection.setup.timeout.max.ms",
+    "default.api.timeout.ms",
+    "session.timeout.ms",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "fetch.min.bytes",
+    "fetch.max.bytes",
+    "max.partition.fetch.bytes",
 )
+MOST = 2**31 - 1
+"""The largest number that Java and librdkafka take alike."""
 REACH = ("bootstrap.", "security.", "sasl.", "ssl.")
 """How the names begin of the properties that say how a cluster is reached."""
 # Java's own spellings: taken apart by `translated`, or of no meaning to PEM files.
@@ -200,6 +211,8 @@ def _number(value: str) -> str:
     text = value.strip()
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f"must be a whole number, not {value!r}")
+    if int(text) > MOST:
+        raise ValueError(f"must be a whole number up to {MOST}, not {value!r}")
     return text
 
 

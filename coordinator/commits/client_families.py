@@ -28,26 +28,22 @@ class Family:
     """Behaviour of one client library.
 
     `commits_idle`: auto-commit repeats unchanged offsets (None: unknown). `enforces_poll`: leaves the group
-    when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_early`: a commit may
-    come this much after the last poll, so a breach may look shorter (in cadences). `poll_late_ms`: added
-    before the client notices the breach; `poll_at_beat`: it looks for one with its heartbeats alone.
-    `poll_held`: stops its heartbeats at the breach and leaves only when the stall ends, so it is gone
-    anywhere from P to P + S. `commits_stalled`: goes on committing while its application is stalled, and its
-    max.poll.interval is in no record. `polls_to_rejoin`: rejoins within the application's poll, so it commits
-    what it processed before, and nothing after.
-    What advice may name: `assignors`, those of Kafka's that it brings (None: not known, or not all versions
-    do). `mixes_assignors`: may list eager ones beside cooperative ones. `static`: has group.instance.id
-    (None: as before). `batch`: its setting for the records of one poll, "" where there is none.
+    when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_late_ms`: added
+    before the client notices the breach; `poll_at_beat`: it checks for one with its heartbeats alone.
+    `commits_stalled`: goes on committing while its application is stalled, and its max.poll.interval is in no
+    record. `polls_to_rejoin`: rejoins within the application's poll, so it commits what it processed before,
+    and nothing after. What advice may name: `assignors`, those of Kafka's that it brings (None: not known, or
+    not all versions do). `mixes_assignors`: may list eager ones beside cooperative ones. `static`: has
+    group.instance.id (None: as before). `batch`: its setting for the records of one poll, "" where there is
+    none.
     """
 
     name: str
     commits_idle: bool | None
     enforces_poll: bool | None
     says_goodbye: bool = True
-    poll_early: float = 0.0
     poll_late_ms: int = 0
     poll_at_beat: bool = False
-    poll_held: bool = False
     commits_stalled: bool = False
     polls_to_rejoin: bool = False
     assignors: frozenset[str] | None = None
@@ -97,7 +93,6 @@ FAMILIES: dict[str, Family] = {
             "librdkafka",
             commits_idle=False,
             enforces_poll=True,
-            poll_early=1.0,
             poll_late_ms=500,
             polls_to_rejoin=True,
             assignors=_KAFKAS_ASSIGNORS - {"sticky"},
@@ -143,15 +138,13 @@ FAMILIES: dict[str, Family] = {
             "librdkafka-848",
             commits_idle=False,
             enforces_poll=True,
-            poll_early=1.0,
-            poll_held=True,
             static=True,
         ),
         Family(
             STREAMS_1071, commits_idle=False, enforces_poll=True, poll_late_ms=100, batch="max.poll.records"
         ),
-        Family("unknown-848", commits_idle=None, enforces_poll=True, poll_early=0.5, poll_held=True),
-        Family("unknown", commits_idle=None, enforces_poll=None, poll_early=0.5),
+        Family("unknown-848", commits_idle=None, enforces_poll=True),
+        Family("unknown", commits_idle=None, enforces_poll=None),
     )
 }
 """name -> behaviour."""

@@ -1,4 +1,4 @@
-"""The words that describe findings: kinds, scopes, severities. What each kind is says `kind_table.py`."""
+"""The words that describe findings: kinds, scopes, severities. `kind_table.py` specifies each kind."""
 
 from __future__ import annotations
 

@@ -52,7 +52,10 @@ class RemovedOut:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class StatOut:
-    """Counters of one shard: kind `shard` once a clock row, kind `unreadable` once a clock row and reason."""
+    """Counters of one shard, once a clock row.
+
+    Kinds: `shard`; `unreadable` for each reason; `served` where something was committed.
+    """
 
     kind: str
     data: dict[str, Any]
@@ -83,6 +86,14 @@ def read_until(stats: Iterable[StatOut]) -> dict[int, int]:
     for data in (stat.data for stat in stats if stat.kind == "shard" and "read_until" in stat.data):
         until = int(data["read_until"])
         found[data["shard"]] = min(until, found.get(data["shard"], until))
+    return found
+
+
+def served(stats: Iterable[StatOut]) -> dict[int, list[int]]:
+    """Shard -> times (ms) of commits in it, some seconds apart: clients were served then."""
+    found: dict[int, list[int]] = {}
+    for data in (stat.data for stat in stats if stat.kind == "served"):
+        found.setdefault(data["shard"], []).extend(data["times"])
     return found
 
 

@@ -51,6 +51,8 @@ class Board:
         self.sample: EndsSample | None = None
         self.topics: frozenset[str] = frozenset()
         """Topics whose ends matter: replaced as a whole, so any thread may read it."""
+        self.followed = 0
+        """Partitions of all groups at the newest sample."""
         self.asks: tuple[str, ...] = ()
         """Groups whose committed offsets the brokers shall be asked for next; replaced as a whole, too."""
         self.coordinators = Coordinators()
@@ -138,25 +140,26 @@ class Board:
     def take(self, sample: EndsSample, busy: Collection[str]) -> None:
         """Take a sample of ends; `busy`: groups that rebalance, whose windows begin anew."""
         before = self.sample
-        self.sample, self._then = sample, {}
+        self.sample = sample
         self._learn(sample)
         asking.take(self.groups, sample)
         for name, consumed in self.groups.items():
             lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
             if lag.records is not None:
                 consumed.totals.add(sample.at, lag.records)
+        self.followed = sum(len(consumed.places) for consumed in self.groups.values())
+        self._then = {}
         since = sample.asked_at - before.asked_at if before is not None else 0
         self.asks = asking.choose(self.groups, sample.at, since)
 
-    def arrived(self, consumed: Consumed, begin: int, end: int) -> int:
-        """Return how many records came to a group's partitions from `begin` to `end` (ms), interpolated.
+    def arrived(self, topic: str, partition: int, begin: int, end: int) -> int:
+        """Return how many records came to a partition from `begin` to `end` (ms), interpolated.
 
         At least: what came before the first sample of an end is not counted.
         """
-        return sum(
-            max(0, known.end_at(partition, end) - known.end_at(partition, begin))
-            for topic, partition in consumed.places.layout
-            if (known := self._ends.get(topic))
+        known = self._ends.get(topic)
+        return (
+            max(0, known.end_at(partition, end) - known.end_at(partition, begin)) if known is not None else 0
         )
 
     def came_at(self, topic: str, partition: int, offset: int) -> int | None:
@@ -185,7 +188,6 @@ class Board:
 
     def _lag(self, consumed: Consumed, sample: EndsSample, *, paused: bool) -> GroupLag:
         as_of = _as_of(consumed, sample)
-        consumed.rebase(sample.at)
         topics = {
             span[0]: self._topic(consumed, span, sample, as_of, paused=paused)
             for span in consumed.places.layout.spans()
@@ -209,27 +211,25 @@ class Board:
         ends, known, asked_at = sample.latest.get(topic, ()), self._ends.get(topic), sample.asked_at
         values, count = consumed.places.values(start, len(numbers)), len(ends)
         then = self._ends_at(topic, as_of)
-        found: list[tuple[int, int | None]] = []
+        found: list[int] = []
+        ages: list[int | None] = []
         waits: list[int | None] = []
-        for number, partition in enumerate(numbers):
-            offset, committed_at = values[2 * number], values[2 * number + 1]
+        for partition, offset, committed_at in zip(numbers, values[::2], values[1::2], strict=True):
             end = ends[partition] if partition < count else UNKNOWN
             age = waiting = records(offset, committed_at, end, asked_at)
             if waiting and known is not None:
                 end = min(end, max(offset, then[partition]))
-                waiting = end - offset
-                age = _age(known, partition, offset, max(as_of, committed_at)) if waiting else 0
-            found.append((end, age))
+                waiting = age = end - offset
+                if waiting:
+                    told = known.age(partition, offset, max(as_of, committed_at))
+                    age = None if told is None else told.estimate
+            found.append(end)
+            ages.append(age)
             waits.append(waiting)
         consumed.observe(start, waits, sample.at, paused=paused)
         stable = [sample.last_stable(topic, one) for one in range(count)] if topic in sample.stable else ()
-        partitions = Partitions(consumed.places, start, numbers, found, asked_at, stable)
-        return TopicLag(total(waits), most([age for _, age in found]), waits.count(None), partitions)
-
-
-def _age(ends: TopicEnds, partition: int, offset: int, now: int) -> int | None:
-    told = ends.age(partition, offset, now)
-    return None if told is None else told.estimate
+        partitions = Partitions(consumed.places, start, numbers, (found, ages), asked_at, stable)
+        return TopicLag(total(waits), most(ages), waits.count(None), partitions)
 
 
 def _as_of(consumed: Consumed, sample: EndsSample) -> int:

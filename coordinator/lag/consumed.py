@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.commits.positions import Position
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.asking import Asked
-from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.coordinator.lag.packed import places as packed
 from rebalance_monitor.coordinator.lag.packed import tracks
@@ -32,17 +32,14 @@ if TYPE_CHECKING:
 AGREED = 3
 """So many answers of the brokers that were as new as the topic clear a group of pending commits."""
 
-REBASED_MS = 24 * 86_400_000
-"""Times of windows are kept as 32 bits since a base, which moves on after so long."""
-
 
 @dataclass(slots=True)
 class Consumed:
     """One group. Times in ms, -1 where nothing is known.
 
     `written`: the positions as the topic has them, `published` the clock of these; `places` those that lag is
-    measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each place,
-    with times since `base`. `kept`: of each place, whether the topic's first offset was no later than the
+    measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each place.
+    `kept`: of each place, whether the topic's first offset was no later than the
     position when that was last looked at; `gaps`: how far before the position, where it is nearer than the
     end. `went_back`: what positions went back from, until that is published. `lone`: the group has no record
     of its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
@@ -56,7 +53,6 @@ class Consumed:
     kept: bytearray = field(default_factory=bytearray)
     gaps: dict[int, int] = field(default_factory=dict)
     went_back: dict[Place, int] = field(default_factory=dict)
-    base: int = -1
     published: int = -1
     last_commit: int = -1
     body: str = ""
@@ -134,16 +130,12 @@ class Consumed:
 
     def track_at(self, place: int) -> Track:
         """Return a copy of the windows at a place."""
-        return tracks.unpack(self.windows, place, self.places.at(place), self.base)
-
-    def put(self, place: int, track: Track) -> None:
-        """Keep the windows at a place."""
-        tracks.pack_into(self.windows, place, track, self.base)
+        return tracks.unpack(self.windows, place, *self.places.at(place))
 
     def observe(self, start: int, waits: Iterable[int | None], at: int, *, paused: bool) -> None:
         """Let the windows from place `start` on take their lag at a sample of `at` (ms)."""
         for place, waiting in enumerate(waits, start):
-            tracks.observe(self.windows, place, waiting, at, self.base, paused=paused)
+            tracks.observe(self.windows, place, waiting, at, paused=paused)
 
     def restless(self) -> Iterator[tuple[int, str, int]]:
         """Yield place, topic and partition of those whose lag has grown, or is above its low."""
@@ -155,16 +147,6 @@ class Consumed:
     def moving(self, since: int) -> int:
         """Return how many partitions have committed another offset since then (ms)."""
         return sum(self.track_at(place).moved > since for place in range(len(self.places)))
-
-    def rebase(self, at: int) -> None:
-        """Let the times of the windows count from a later base where `at` (ms) is far from it."""
-        if self.base < 0 or 0 <= at - self.base < REBASED_MS:
-            return
-        base, before = max(0, at - LATELY_MS), self.base
-        for place in range(len(self.places)):
-            track = tracks.unpack(self.windows, place, self.places.at(place), before)
-            tracks.pack_into(self.windows, place, track, base)
-        self.base = base
 
     def _arrange(self, now: Packed) -> None:
         """Make room for other partitions; what was remembered of those that stay is kept."""
@@ -190,13 +172,11 @@ class Consumed:
 
     def _commit(self, now: Packed) -> None:
         """Let the windows take positions of the same layout."""
-        before = self.places
-        if self.base < 0:
-            self.base = max(0, now.newest() - LATELY_MS)
-        for place in list(packed.changed(before, now)):
-            track = tracks.unpack(self.windows, place, before.at(place), self.base)
-            windows.commit(track, now.at(place))
-            tracks.pack_into(self.windows, place, track, self.base)
+        old, new = self.places.values(), now.values()
+        for place in packed.changed(old, new):
+            track = tracks.unpack(self.windows, place, old[2 * place], old[2 * place + 1])
+            windows.commit(track, Position(new[2 * place], new[2 * place + 1]))
+            tracks.pack_into(self.windows, place, track)
             if track.from_offset >= 0:
                 key = now.layout.at(place)
                 self.went_back[key] = max(self.went_back.get(key, -1), track.from_offset)

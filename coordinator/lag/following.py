@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.lag.coordinators import Sample
+    from rebalance_monitor.coordinator.lag.costs.handovers import Handover
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -46,7 +47,8 @@ class News:
 
     committed: group -> its positions as text; shards: group -> its partition of the offsets topic. removed:
     groups that are gone. rebalancing: groups that the probe saw to; looks: its samples, oldest first.
-    samples: of the topics' ends, oldest first. summaries: group -> the newest.
+    samples: of the topics' ends, oldest first. summaries: group -> the newest. handed: group -> what changed
+    hands since the summary before.
     """
 
     committed: Mapping[str, str]
@@ -58,6 +60,7 @@ class News:
     wall: int
     looks: Sequence[Sample] = ()
     shards: Mapping[str, int] = field(default_factory=dict)
+    handed: Mapping[str, Handover] = field(default_factory=dict)
 
 
 class Lag:
@@ -104,6 +107,8 @@ class Lag:
         """Return a batch's findings with what they cost, and the findings that lag decides."""
         for one in told:
             continuing.learn(self._silences, one)
+        for group, handover in news.handed.items():
+            self._rebalances.on_handover(group, handover, self.board.groups.get(group))
         told = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in told]
         ended = self.forget(news.removed, news.wall)
         for look in news.looks:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from struct import pack, unpack_from
+from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 from rebalance_monitor.coordinator.lag.arithmetic import records
@@ -76,8 +76,9 @@ class Partitions(Sequence[PartitionLag]):
     """The partitions of one topic as a sample found them; immutable, so any thread may read them.
 
     `packed`: the positions of the group at the sample, of which this topic's begin at `start`; `numbers`: its
-    partitions. `ends`: what lag is measured to; `ages`: of the oldest waiting record, ms. `asked_at`: when
-    (ms) the ends were asked for. `stable`: last stable offsets by partition, () where none is held up.
+    partitions. `found`: what lag is measured to, and the ages of the oldest waiting records (ms, cut at 49
+    days). `asked_at`: when (ms) the ends were asked for. `stable`: last stable offsets by partition, () where
+    none is held up.
     """
 
     __slots__ = ("_ages", "_asked_at", "_ends", "_numbers", "_packed", "_stable", "_start")
@@ -87,14 +88,14 @@ class Partitions(Sequence[PartitionLag]):
         packed: Packed,
         start: int,
         numbers: Numbers,
-        found: Iterable[tuple[int, int | None]],
+        found: tuple[Sequence[int], Sequence[int | None]],
         asked_at: int,
         stable: Sequence[int] = (),
     ) -> None:
         self._packed, self._start, self._numbers = packed, start, numbers
-        measured = list(found)
-        self._ends = pack(f"={len(measured)}q", *[end for end, _ in measured])
-        self._ages = pack(f"={len(measured)}I", *[_packed_age(age) for _, age in measured])
+        ends, ages = found
+        self._ends = array("q", ends).tobytes()
+        self._ages = array("I", [_NO_AGE if age is None else min(age, _NO_AGE - 1) for age in ages]).tobytes()
         self._asked_at, self._stable = asked_at, stable
 
     def __len__(self) -> int:
@@ -219,11 +220,6 @@ class GroupLag:
     def ends_source(self) -> EndsSource:
         """Return where the ends come from that lag is measured to."""
         return EndsSource.INTERPOLATED if self.as_of < self.asked_at else EndsSource.BROKERS
-
-
-def _packed_age(age: int | None) -> int:
-    """Return an age in 32 bits: ages above 49 days are cut there."""
-    return _NO_AGE if age is None else min(age, _NO_AGE - 1)
 
 
 def _number(one: PartitionLag) -> int:

@@ -1,6 +1,7 @@
 """Convergences of epoch-based groups: one `rebalance` from the first epoch bump to the last acknowledgement.
 
-What came and went in between is collected in the state; `fencing.py` judged each departure at its tombstone.
+Members that join and depart in between are collected in the state (`Changes`). `fencing.py` judges each
+departure at its tombstone.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ group is back with the generation that has as many members as before. Who is not
 rebalance timeout have passed is named, and the finding is critical while that is more than a tenth of the
 groups. It ends when all are back, at the broker's next absence, or after an hour: a group may stay smaller.
 
-A generation with members that was written in the midst of an absence shows that clients reached the broker:
-only the monitor did not. Such an absence explains nothing.
+A commit, or a generation with members, that was written in the midst of an absence shows that clients reached
+the broker: only the monitor did not. Such an absence explains nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _EVENTS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
 class Away(msgspec.Struct):
     """One outage of a broker; times in ms. `heard`: its last answer before; `since`, `looks`: without one.
 
-    `last`: the last without one. `served`: clients reached it meanwhile.
+    `last`: the last without one. `reached`: when a client first reached it meanwhile, -1 for never.
 
     `back`: its first answer after, -1 until then. `groups`: group -> members before, -1 unknown. `waiting`:
     those that are not back. `patience`: how long they may take. `hit`: when the last was hit. `told`: how
@@ -64,7 +64,7 @@ class Away(msgspec.Struct):
     since: int
     looks: int = 1
     last: int = -1
-    served: bool = False
+    reached: int = -1
     back: int = -1
     groups: dict[str, int] = msgspec.field(default_factory=dict)
     waiting: list[str] = msgspec.field(default_factory=list)
@@ -103,16 +103,15 @@ class Outages:
         return found + [one for broker in list(self._away) for one in self._outage_findings(broker, look.at)]
 
     def learn(self, finding: Finding, broker: int | None) -> None:
-        """Note that clients reached `broker` in an absence, and all brokers where none had answered."""
+        """Take a generation of a group of `broker`: one with members shows that clients were served."""
+        if finding.kind is Kind.REBALANCE and finding.members_total:
+            self.serve(broker, finding.at)
+
+    def serve(self, broker: int | None, at: int) -> None:
+        """Note that clients reached `broker` at `at` (ms)."""
         outage = self._away.get(str(broker))
-        if outage is None or finding.kind is not Kind.REBALANCE or not finding.members_total:
-            return
-        if outage.since + SETTLE_MS <= finding.at <= outage.last - SETTLE_MS:
-            outage.served = True
-            absences = [self._away.get(one) for one in self._heard]
-            together = [one for one in absences if one is not None and one.since == outage.since]
-            for one in together if len(together) == len(absences) else ():
-                one.served = True
+        if outage is not None and at >= outage.since + SETTLE_MS:
+            outage.reached = at if outage.reached < 0 else min(outage.reached, at)
 
     def woke(self, finding: Finding, broker: int | None) -> int:
         """Return when (ms) `broker` went on after an absence that explains the losses, -1 for none."""
@@ -127,13 +126,20 @@ class Outages:
             return finding
         if finding.kind is Kind.REBALANCE:
             _refill(outage, finding)
-        if not _explains(outage, finding):
+        if not _explains(outage, finding) or self._was_reached(outage):
             return finding
         if finding.kind in BESIDE and _lost(outage, finding):
             return None
         if finding.kind not in _EVENTS or finding.phase == "resolved":
             return finding
         return self._hit(outage, finding, broker)
+
+    def _was_reached(self, outage: Away) -> bool:
+        """Whether clients reached the broker meanwhile; or any broker, where all were away as one."""
+        absences = [self._away.get(one) for one in self._heard]
+        together = [one for one in absences if one and (one.since, one.back) == (outage.since, outage.back)]
+        asked = together if len(together) == len(absences) else [outage]
+        return any(is_in_the_midst(one.reached, one.since, one.last) for one in asked)
 
     def _note(self, broker: str, at: int, *, answered: bool) -> list[Finding]:
         """Take one broker's answer, or none; a new absence ends what is open of the one before."""
@@ -230,18 +236,21 @@ class Outages:
         return found
 
 
+def is_in_the_midst(at: int, since: int, last: int) -> bool:
+    """Whether `at` lies in the midst of an absence that was seen from `since` to `last`, all in ms.
+
+    In its last third the broker may be back, and the probe not know it yet.
+    """
+    return since + SETTLE_MS <= at and (at - since) * 3 <= (last - since) * 2
+
+
 def _explains(outage: Away, finding: Finding) -> bool:
     """Whether an expiry was found while the broker was away, or as soon as it was back.
 
     A client sends at least three heartbeats a session timeout: none expires of a shorter absence than two
     thirds of it, such as one of the monitor's own network.
     """
-    if (
-        outage.served
-        or outage.looks < LEAST_LOOKS
-        or not outage.heard < finding.at
-        or not _may_reach(outage, finding.at)
-    ):
+    if outage.looks < LEAST_LOOKS or not outage.heard < finding.at or not _may_reach(outage, finding.at):
         return False
     sessions = [one.session_timeout_ms or 0 for one in finding.members if one.role == "left"]
     return (_until(outage, finding.at) - outage.heard) * 3 >= min(sessions, default=0) * 2

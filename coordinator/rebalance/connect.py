@@ -1,10 +1,13 @@
 """Kafka Connect's groups (protocol type `connect`, KIP-415): what their assignments say about causes.
 
-The config offset in an assignment moves when a connector or its tasks were reconfigured; a delay says that
-the leader waits for a lost worker before it hands its tasks on, or, where none was lost, that it spaces out
-revocations that follow each other (KAFKA-12495); revoked tasks announce a second generation. Each worker's
-metadata tells the config offset that it has read: one that has read nothing, where others have, reads a
-config topic of its own, and so belongs to another Connect cluster. What cannot be read says nothing.
+- The config offset in an assignment moves when a connector or its tasks were reconfigured.
+- A scheduled delay says that the leader waits for a lost worker before it assigns its tasks to others. If no
+  worker was lost, the leader spaces out consecutive revocations (KAFKA-12495).
+- Revoked tasks announce a second generation.
+- Each worker's metadata holds the config offset that it has read. A worker that has read nothing, while
+  others have, reads a config topic of its own: it belongs to another Connect cluster.
+
+An assignment that cannot be read is no evidence.
 """
 
 from __future__ import annotations

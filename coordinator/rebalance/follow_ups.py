@@ -1,9 +1,10 @@
-"""Rebalances among the same members that the generation before has announced, or left to be done.
+"""Rebalances among the same members that follow from the generation before.
 
-A coordinator that has made a KIP-848 group a classic one, for its last member of the new protocol went,
-rebalances it at once. A cooperative assignor hands on in a second generation what the first one withheld.
-Kafka Streams writes into its assignments when its leader rejoins to probe (KIP-441); the barrier that begins
-then ends when the last thread has polled, so at the latest once the longest rebalance timeout is over.
+- A coordinator that converts a KIP-848 group to a classic one, because the last member of the new protocol
+  left, rebalances it at once.
+- A cooperative assignor assigns in a second generation what the first one withheld.
+- Kafka Streams writes into its assignments when its leader rejoins to probe (KIP-441). The join phase that
+  begins then ends when the last thread has polled: within the longest rebalance timeout.
 """
 
 from __future__ import annotations

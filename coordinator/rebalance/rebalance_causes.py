@@ -1,7 +1,7 @@
-"""The cause set of a rebalance: everything that the two records and the commits between them speak for.
+"""The causes of a rebalance: all that two consecutive records, and the commits between them, are evidence of.
 
-Several triggers inside one join barrier collapse into one record, so causes are a set. `unknown` is added
-wherever the evidence does not add up to a majority.
+Several triggers within one join phase end in one record, so causes are a set. `unknown` is added unless the
+evidence adds up to a majority.
 """
 
 from __future__ import annotations

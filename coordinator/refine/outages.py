@@ -5,11 +5,14 @@ could not. Where the operator has sent its evidence, that is put into it (`with_
 Of what is judged without it, silences and members of epoch-based groups, only the part after the reload
 counts: a whole session timeout of it is an expired session, anything less proves nothing, and no poll
 interval can be told at all. Such a finding is kept with less confidence (`excuse`), or withdrawn.
+
+Commits in the midst of the time without answers show that only the monitor could not reach the brokers.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as changed
@@ -18,10 +21,11 @@ from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLA
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.probe.broker_outages import is_in_the_midst
 from rebalance_monitor.coordinator.rebalance.beside import KIND_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
@@ -57,6 +61,15 @@ class Reach:
             self._answered = look.at
         elif self._answered > max(since, 0):
             self.away.append(look.at)
+
+    def serve(self, times: Collection[int], looks: Sequence[int]) -> None:
+        """Forget absences in whose midst clients were served at one of `times` (ms); `looks`: all samples."""
+        away = set(self.away)
+        for is_away, run in groupby(looks, away.__contains__):
+            absence = list(run) if is_away else []
+            if any(is_in_the_midst(at, absence[0], absence[-1]) for at in times if absence):
+                away.difference_update(absence)
+        self.away = sorted(away)
 
 
 def with_reload(one: Departed, ended: int, away: Sequence[int], moved_at: int) -> Departed:

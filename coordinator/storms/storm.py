@@ -1,18 +1,24 @@
 """Storms: too many disruptive generations of one group in a sliding window; one incident until quiet.
 
-What counts is decided per generation: losing a member that itself came during the disturbance (`young`) or by
-a fault of its own (crash_loops.py), a rebalance among the same members, and each failed generation. Replacing
-the lost counts from the fourth time on that what came in place of others is lost; losing and replacing other
-members only where the same client also lost a young member twice. So a rolling restart, in which every member
-goes and comes back once, is recognised and is no storm, nor is stopping the group after it, nor its
-roll-back. An Empty counts where it lost a young member that said no goodbye; where all did the group was
-stopped, and begins anew with its next start, unless it had hardly begun and does so again and again.
-Departures from epoch-based groups are noted when they happen: a group that never converges storms as well.
-First starts, scale-outs, cooperative follow-ups and the rebalances that Kafka Streams announces are never
-noted. A storm resolves after the quiet time, counted between the times of records: records alone decide which
-storm a generation belongs to, the clock only tells the end sooner. A record that comes late for its own time
-therefore goes on with the storm that it belongs to; one that was told as over stays so until it has grown by
-the threshold, which is told as an update.
+Each generation is classified by what the group lost and what came back:
+
+- Losing a member counts if the member itself joined during the disturbance (`young`), or departed by a fault
+  of its own (`crash_loops.py`).
+- A rebalance among the same members counts, and so does each failed generation.
+- Replacing lost members counts from the fourth time on that a replacement is itself lost.
+- Losing and replacing other members counts only if the same client has also lost a young member twice.
+
+So a rolling restart, in which every member leaves and returns once, is recognised and is no storm. Neither is
+stopping the group after it, nor its roll-back. An Empty counts if the group lost a young member that sent no
+LeaveGroup. If all members sent it, the group was stopped: its next start begins anew, unless the group had
+hardly started and stops like that again and again. A departure from an epoch-based group is noted when it
+happens, because a group that never converges storms as well. First starts, scale-outs, cooperative follow-ups
+and the rebalances that Kafka Streams announces are never noted.
+
+A storm resolves after the quiet time, counted between the times of records. Records alone decide which storm
+a generation belongs to; the clock only publishes the end sooner. So a late record goes on with the storm of
+its own time. If the end of that storm is published already, it stays resolved until it has grown by the
+threshold, which is published as an update.
 """
 
 from __future__ import annotations

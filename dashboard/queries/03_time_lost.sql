@@ -2,8 +2,7 @@
 -- At least, and at most where commits bound it; `unbounded` counts the rebalances whose upper bound is not known
 -- (the lower one stands in for it). Join and sync phases beside it. Records are known where the topics' ends are:
 -- those that came while all partitions stood still, the most that waited, and the time until the group had caught
--- up, of the costs that were followed. By team: put the part of the name that says it in the place of group_name,
--- such as split_part(group_name, '-', 1).
+-- up, of the costs that were followed. By team: 11_cost_by_team.
 SELECT day,
        group_name AS group_name,
        sum(CASE WHEN kind = 'rebalance' THEN 1 ELSE 0 END) AS rebalances,

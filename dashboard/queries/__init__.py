@@ -5,6 +5,7 @@ The queries are written in what both understand; what differs (nested columns, J
 
 from __future__ import annotations
 
+import re
 from importlib import resources
 from string import Template
 from typing import TYPE_CHECKING
@@ -13,12 +14,17 @@ from rebalance_monitor.dashboard.tables.delta_log import is_delta
 from rebalance_monitor.dashboard.tables.files import files
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.checkpoints.storage.places import Place
 
 ENGINES = ("duckdb", "spark")
 # How each writes a quote inside a text.
 _DUCKDB = str.maketrans({"'": "''"})
 _SPARK = str.maketrans({"'": "\\'", "\\": "\\\\"})
+_WILD = {"*": ".*", "?": "."}
+_PIECE = re.compile(r"\[!?\]?[^\]]*\]|.", re.DOTALL)
+"""A set of characters, or one character."""
 
 
 def names() -> list[str]:
@@ -37,20 +43,49 @@ def question(name: str) -> str:
     return _read(name).partition("\n")[0].removeprefix("-- ")
 
 
-def views(engine: str, findings: Place, groups: Place) -> str:
+def views(engine: str, findings: Place, groups: Place, teams: Mapping[str, str] | None = None) -> str:
     """Return the SQL that makes the views over the two table folders for one of `ENGINES`.
+
+    `teams`: pattern of groups -> team; of several that match the first counts (config/teams.py).
 
     DuckDB is given a Delta table's files as they are now, by name: later ones need the views anew.
     Raises OSError where its log cannot be read.
     """
     quoted = _DUCKDB if engine == "duckdb" else _SPARK
     paths = {"findings": str(findings).translate(quoted), "groups": str(groups).translate(quoted)}
+    paths["team"] = team_sql(engine, teams or {})
     paths["format"] = "delta" if is_delta(findings) else "parquet"
     paths["files"] = f"'{paths['findings']}/*/*.parquet'"
     if is_delta(findings):
         names = [str(path).translate(quoted) for path in sorted(files(findings), key=str)]
         paths["files"] = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return Template(_read(f"views.{engine}")).safe_substitute(paths)
+
+
+def team_sql(engine: str, teams: Mapping[str, str]) -> str:
+    """Return the SQL expression of a group's team, '' for a group of none."""
+    quoted = _DUCKDB if engine == "duckdb" else _SPARK
+    matches = "regexp_matches(\"group\", '{}')" if engine == "duckdb" else "`group` RLIKE '{}'"
+    cases = [
+        f"WHEN {matches.format(_expression(pattern).translate(quoted))} THEN '{team.translate(quoted)}'"
+        for pattern, team in teams.items()
+    ]
+    return f"CASE {' '.join(cases)} ELSE '' END" if cases else "''"
+
+
+def _expression(pattern: str) -> str:
+    """Return the regular expression of a pattern of names; what both engines understand."""
+    found = _PIECE.sub(_piece, pattern)
+    return f"(?s)^{found}$"
+
+
+def _piece(match: re.Match[str]) -> str:
+    piece = match[0]
+    if piece in _WILD:
+        return _WILD[piece]
+    if len(piece) > 1:
+        return f"[^{piece[2:]}" if piece[1] == "!" else piece
+    return re.escape(piece)
 
 
 def _read(name: str) -> str:

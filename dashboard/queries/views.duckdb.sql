@@ -1,10 +1,11 @@
--- Views over the tables for DuckDB; the ten queries beside this file stand on them.
+-- Views over the tables for DuckDB; the queries beside this file stand on them.
 -- `rebalance-monitor table sql` fills in the folders of the tables.
 -- Partitions are days: `WHERE date >= DATE '2026-01-01'` in the first view reads no older files.
 
 CREATE OR REPLACE VIEW findings AS
 SELECT *,
        "group" AS group_name,
+       ${team} AS team,
        "at" AS at_ms,
        make_timestamp("at" * 1000) AS at_time,
        CAST(make_timestamp("at" * 1000) AS DATE) AS day,

@@ -1,4 +1,4 @@
--- Views over the tables for Spark SQL and Databricks SQL; the ten queries beside this file stand on them.
+-- Views over the tables for Spark SQL and Databricks SQL; the queries beside this file stand on them.
 -- `rebalance-monitor table sql --engine spark` fills in the folders of the tables.
 -- Partitions are days: `WHERE date >= DATE '2026-01-01'` in the first view reads no older files.
 
@@ -8,6 +8,7 @@ OPTIONS (path '${findings}', mergeSchema 'true');
 CREATE OR REPLACE TEMPORARY VIEW findings AS
 SELECT *,
        `group` AS group_name,
+       ${team} AS team,
        at AS at_ms,
        timestamp_millis(at) AS at_time,
        CAST(timestamp_millis(at) AS DATE) AS day,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.outputs import Output
     from rebalance_monitor.coordinator.lag.board import Board
     from rebalance_monitor.coordinator.lag.committing import Committing
+    from rebalance_monitor.coordinator.lag.costs.handovers import Handover
     from rebalance_monitor.coordinator.lag.following import Lag, News
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.engine.batch.step import OutRow
@@ -77,6 +78,7 @@ class Batch:
     commits_only: dict[str, dict[str, Any]] = field(default_factory=dict)
     forgotten: list[str] = field(default_factory=list)
     lags: dict[str, GroupLag] | None = None
+    handed: dict[str, Handover] = field(default_factory=dict)
 
 
 TROUBLES = frozenset({"operator_error", "state_lost", "state_not_kept"})

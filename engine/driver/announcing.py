@@ -31,7 +31,7 @@ def announce(settings: Settings, facts: TopicFacts) -> None:
     page = (web.address or web.origin) if web.enabled else "off (`web.enabled`)"
     receivers = ", ".join(one.name for one in alerts.receivers)
     log.info(
-        "what is watched",
+        "watching",
         cluster=settings.cluster_name or facts.cluster_id,
         brokers=settings.kafka.bootstrap_servers,
         topic=facts.name,

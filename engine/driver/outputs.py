@@ -184,4 +184,4 @@ def _ends(settings: Settings, parts: Parts) -> EndsThread | None:
     if not settings.ends.enabled:
         return None
     properties, every_s = settings.kafka.client_properties(), settings.ends.interval.seconds
-    return EndsThread(properties, parts.topics, every_s, groups=parts.asks)
+    return EndsThread(properties, parts.topics, every_s, groups=parts.asks, followed=parts.followed)

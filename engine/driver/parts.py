@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.ledger import LedgerError
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.outputs import read_until
+from rebalance_monitor.coordinator.findings.outputs import read_until, served
 from rebalance_monitor.coordinator.lag.board import Board
+from rebalance_monitor.coordinator.lag.costs.handovers import handed_over
 from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
@@ -83,6 +84,10 @@ class Parts:
         """Return the groups whose committed offsets the brokers shall be asked for; any thread may ask."""
         return self._board.asks
 
+    def followed(self) -> int:
+        """Return how many partitions all groups consume together; any thread may ask."""
+        return self._board.followed
+
     def recall(self, summaries: Mapping[str, Mapping[str, Any]]) -> None:
         """Take what an earlier process knew of the groups: each is summarised anew only when it changes."""
         self._summaries = {name: dict(summary) for name, summary in summaries.items() if summary}
@@ -132,15 +137,17 @@ class Parts:
                 self.begin_anew(shard=trouble["shard"])
         sightings = self._drain()
         self._learn(batch)
-        read = read_until(stat for _, stat in batch.stats)
+        stats = [stat for _, stat in batch.stats]
+        read = read_until(stats)
         seen = self._live.on_samples(sightings, self._summaries, batch.findings, read)
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
-        told = [*seen, *self._live.refine(batch.findings, self._health.skewed, self._board.came_at)]
+        skewed, came = self._health.skewed, self._board.came_at
+        told = [*seen, *self._live.refine(batch.findings, skewed, served(stats), came)]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now
         told = self._with_lag(told, batch, sightings, wall)
-        rolled = self._rollup.on_batch(told, [stat for _, stat in batch.stats], self._now)
+        rolled = self._rollup.on_batch(told, stats, self._now)
         return [*told, *self._lag.priced_together(rolled), *self._health.on_batch(batch, sightings, wall)]
 
     def _with_lag(
@@ -159,6 +166,7 @@ class Parts:
             wall,
             looks=sightings,
             shards=batch.shards,
+            handed=batch.handed,
         )
         found = with_lag(told, batch, self._lag, news)
         if samples:
@@ -193,4 +201,5 @@ class Parts:
             self._summaries.pop(group, None)
         new = batch.groups.keys() - self._summaries.keys()
         self._has_new_groups |= any(batch.groups[name].get("group_type") in _EPOCHS for name in new)
+        batch.handed = handed_over(batch.groups, self._summaries)
         self._summaries |= batch.groups

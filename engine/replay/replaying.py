@@ -18,9 +18,10 @@ import structlog
 
 from rebalance_monitor.cluster.captures.capture import SAMPLE_OF_ENDS, SIGHTING, CaptureError, read_capture
 from rebalance_monitor.coordinator.findings.finding import stamp
-from rebalance_monitor.coordinator.findings.outputs import read_until
+from rebalance_monitor.coordinator.findings.outputs import read_until, served
 from rebalance_monitor.coordinator.lag import ends
 from rebalance_monitor.coordinator.lag.board import Board
+from rebalance_monitor.coordinator.lag.costs.handovers import handed_over
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.live import Live
@@ -151,7 +152,8 @@ class _Driver:
         """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
         told, looks = batch.findings, seen.looks
         found = self.live.on_samples(looks, summaries, told, read_until(stats)) if looks else []
-        found += self.live.refine(told, came=None if self.lag is None else self.lag.board.came_at)
+        came = None if self.lag is None else self.lag.board.came_at
+        found += self.live.refine(told, served=served(stats), came=came)
         if self.lag is not None:
             busy = groups_seen(looks)
             news = News(
@@ -164,6 +166,7 @@ class _Driver:
                 batch.now,
                 looks=looks,
                 shards=batch.shards,
+                handed=batch.handed,
             )
             found = with_lag(found, batch, self.lag, news)
             return found + self.lag.priced_together(self.roll_up.on_batch(found, stats, batch.now))
@@ -266,6 +269,7 @@ class Replay:
         """Take the summaries of the shards, as the job does."""
         for group in batch.removed:
             self.summaries.pop(group, None)
+        batch.handed = handed_over(batch.groups, self.summaries)
         self.summaries |= batch.groups
 
 

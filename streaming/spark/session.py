@@ -7,6 +7,7 @@ platform's; only the settings that the query depends on are set there.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -86,6 +87,15 @@ FEW_VERSIONS = {
     "spark.sql.streaming.stateStore.maintenanceInterval": "3s",
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
 }
+# Spark's forms of a master (SparkContext.scala) and of a size (JavaUtils.java).
+MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s|mesos)://\S+")
+SIZE = re.compile(r"\d+([bkmgtp]|[kmgtp]b)?")
+SIZES = frozenset(
+    {
+        *("spark.driver.memory", "spark.driver.memoryOverhead", "spark.executor.memory"),
+        *("spark.executor.memoryOverhead", "spark.executor.pyspark.memory", "spark.memory.offHeap.size"),
+    }
+)
 CONNECT = (
     "This is a session of Spark Connect, which runs `foreachBatch` in another process, without what the job "
     "knows: start the job where its driver runs (Databricks: access mode Dedicated, `data_security_mode: "
@@ -182,6 +192,24 @@ def shuffle_partitions(overrides: Mapping[str, str], environment: Mapping[str, s
             "`spark:`."
         )
     return int(text)
+
+
+def require_readable(overrides: Mapping[str, str]) -> None:
+    """Raise ConfigError for a master or a size that Spark cannot read: its JVM would end without a word."""
+    problems = []
+    master = overrides.get("spark.master")
+    if master is not None and not MASTER.fullmatch(master.strip()):
+        problems.append(
+            f"spark.master must be local[n], yarn, k8s://… or spark://…, not {master!r}: correct it "
+            "under `spark:`."
+        )
+    for name, value in overrides.items():
+        if name in SIZES and not SIZE.fullmatch(value.strip().lower()):
+            problems.append(
+                f"{name} must be a size such as 2g or 512m, not {value!r}: correct it under `spark:`."
+            )
+    if problems:
+        raise ConfigError.of(problems)
 
 
 def interprets(overrides: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:

@@ -57,7 +57,7 @@ def test_a_snapshot_that_cannot_be_read_is_refused_with_a_way_out(tmp_path: Path
 
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.integers(0, 30), min_size=1))
-def test_a_batch_is_told_once_however_often_it_runs(batches: list[int]) -> None:
+def test_a_batch_is_reported_once_however_often_it_runs(batches: list[int]) -> None:
     snapshot, told = Snapshot(), []
     for batch in sorted(batches):
         if not snapshot.has("q", batch):
@@ -121,7 +121,7 @@ def test_the_lock_goes_with_the_process_that_held_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["file", "file/below"])
-def test_a_folder_that_cannot_be_made_is_told_with_what_to_do(tmp_path: Path, name: str) -> None:
+def test_a_folder_that_cannot_be_made_is_reported_with_what_to_do(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(FolderError, match=r"cannot be written: .* storage\.path"), locked(tmp_path / name):
         pass

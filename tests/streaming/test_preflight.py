@@ -193,6 +193,45 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"alerts": alerting(kafka={"topic": "t", "properties": {"bootstrap.servers": "a"}})},
         "`bootstrap.servers` has the entry 'a', which has no port",
     ),
+    ({"kafka": {"bootstrap_servers": "a..b:9092"}}, "has the entry 'a..b:9092', which is not `host:port`"),
+    ({"kafka": {"bootstrap_servers": "<broker>:9092"}}, "has the entry '<broker>:9092', which is not"),
+    ({"kafka": {"request.timeout.ms": 99999999999999}}, "must be a whole number up to 2147483647"),
+    ({"kafka": {"fetch.max.bytes": "50MB"}}, "`fetch.max.bytes` must be a whole number, not '50MB'"),
+    ({"kafka": {"max.poll.records": "0"}}, "may not be set: use `source.max_poll_records`"),
+    (
+        kafka(
+            sasl__mechanism="GSSAPI",
+            sasl__jaas__config="com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true "
+            'keyTab="{tmp}/nowhere" principal="monitor";',
+            sasl__kerberos__service__name="kafka",
+        ),
+        "`keyTab` in `kafka: sasl.jaas.config` names {tmp}/nowhere, which cannot be read",
+    ),
+    (
+        {"source": {"topic": "consumer offsets"}},
+        "must be a topic's name, up to 249 letters, digits, dots, dashes and underscores",
+    ),
+    ({"storage": {"path": "s3://"}}, "names no place: write a path, or a URI such as s3://bucket/monitor"),
+    ({"storage": {"path": "file:monitor"}}, "names no place: write a path, or a URI"),
+    ({"storage": {"path": "{tmp}/key.pem/monitor"}}, "leads to {tmp}/key.pem, which is no folder"),
+    (
+        {"spark": {"spark.master": "yarn cluster"}},
+        "spark.master must be local[n], yarn, k8s://… or spark://…",
+    ),
+    ({"spark": {"spark.driver.memory": "2 GB"}}, "spark.driver.memory must be a size such as 2g or 512m"),
+    (
+        {"alerts": alerting(webhook={"url": f"https://hooks example/{SECRET}"})},
+        "`url` must name a host, and a port only from 1 to 65535, without blanks",
+    ),
+    (
+        {"alerts": alerting(alertmanager={"urls": ["http://alertmanager:port"]})},
+        "`urls` must name a host, and a port only from 1 to 65535",
+    ),
+    (
+        {"alerts": alerting(kafka={"topic": "__consumer_offsets"})},
+        "must be a topic of its own: brokers alone write __consumer_offsets",
+    ),
+    ({"alerts": alerting(kafka={"topic": "alerts/prod"})}, "must be a topic's name"),
 ]
 
 

@@ -82,5 +82,6 @@ def sql(*, name: str | None, config: Path | None, assignments: tuple[str, ...], 
     from rebalance_monitor.engine.storage import storage_at
 
     storage = storage_at(settings.storage.path)
-    click.echo(queries.views(engine, storage.findings, storage.groups) + "\n" + queries.query(name))
+    views = queries.views(engine, storage.findings, storage.groups, settings.detection.teams)
+    click.echo(views + "\n" + queries.query(name))
     return ExitCode.FINE

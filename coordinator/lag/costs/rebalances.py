@@ -6,8 +6,8 @@ belong to the same cost: it counts them, so the costs of a week add up.
 
 Two numbers say how much waited. `arrived`: records that came to the group's partitions while these stood
 still, taken from the ends at both moments, however short the stop was. `peak`: the most that waited at any
-sample. Partitions stand still together only where all members stop (the eager protocol): of other rebalances
-nothing is said to have arrived, and their cost is what samples show.
+sample. All partitions stand still together where all members stop (the eager protocol). In cooperative and
+epoch-based groups those stand still that change hands, each on its own (`handovers.py`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.costs import handovers
 from rebalance_monitor.coordinator.lag.costs.impact import USUAL_SHARE
 from rebalance_monitor.coordinator.lag.incidents import lag_finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
+    from rebalance_monitor.coordinator.lag.costs.handovers import Arrived, Handover
     from rebalance_monitor.coordinator.settings import DetectionSettings
-
-    Arrived = Callable[[Consumed, int, int], int]
-    """Records that came to a group's partitions from one time (ms) to another."""
 
 USUAL_MS = 60_000
 """As many records as waited at most in this time before the stop are usual."""
@@ -43,7 +42,7 @@ class Cost(msgspec.Struct, array_like=True):
     `began`: when consumption stopped; `ended`: when the last of its `rebalances` completed. `stopped`: how
     long consumption stood still in all of them; `seconds`: partition-seconds. `before`: records that waited
     at the last sample before, `usual` the most in `USUAL_MS` before. `windows`: stops whose arrivals are not
-    counted yet.
+    counted yet. `handed`: partitions that change hands; `handovers`: how many have.
     """
 
     rebalance: str
@@ -59,6 +58,8 @@ class Cost(msgspec.Struct, array_like=True):
     arrived: int = 0
     peak: int = 0
     windows: list[tuple[int, int]] = []
+    handed: list[handovers.Handed] = []
+    handovers: int = 0
 
 
 class RebalanceCosts:
@@ -69,19 +70,33 @@ class RebalanceCosts:
     ) -> None:
         self._settings, self._cluster = settings, cluster
         self._open = msgspec.convert(state or {}, dict[str, Cost])
+        self._handed: dict[str, list[handovers.Handed]] = {}
+        """What has changed hands in groups whose rebalance is not over."""
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
         found: dict[str, Any] = msgspec.to_builtins(self._open)
         return found
 
+    def on_handover(self, group: str, news: Handover, consumed: Consumed | None) -> None:
+        """Follow partitions that change hands; what they cost is counted with the group's next rebalance."""
+        if consumed is None or not consumed.totals:
+            return
+        cost = self._open.get(group)
+        handed = self._handed.setdefault(group, []) if cost is None else cost.handed
+        since = news.at - LONGEST_MS
+        handed[:] = [one for one in handed if one.since >= since]
+        handovers.follow(handed, news, consumed)
+
     def on_rebalance(self, finding: Finding, consumed: Consumed | None) -> None:
         """Begin to follow the cost of a live rebalance, or count it to the cost that is followed already."""
         group = finding.group or ""
         if consumed is None or not consumed.totals:
             return
-        stopped = stopped_ms(finding)
-        began = min(finding.at - stopped, finding.started_at_min or finding.at)
+        stopped, handed = stopped_ms(finding), self._handed.pop(group, [])
+        began = min(
+            finding.at - stopped, finding.started_at_min or finding.at, *(one.since for one in handed)
+        )
         cost = self._open.get(group)
         if cost is None:
             before = [(at, records) for at, records in consumed.totals if at <= began]
@@ -94,6 +109,10 @@ class RebalanceCosts:
         cost.ended = max(cost.ended, finding.at)
         cost.rebalances += 1
         cost.stopped += stopped
+        cost.handed += handed
+        if cost.handed:
+            # Each partition's own stop is counted when it is over.
+            return
         cost.seconds += partition_seconds(finding, consumed)
         if stops_together(finding) and stopped:
             cost.partitions = max(cost.partitions, consumed.partitions)
@@ -112,10 +131,15 @@ class RebalanceCosts:
         known = [window for window in cost.windows if window[1] <= lag.at]
         cost.windows = [window for window in cost.windows if window[1] > lag.at]
         for window in known:
-            came = arrived(consumed, *window)
-            cost.arrived += came
-            cost.peak = max(cost.peak, cost.before + came)
-        has_caught_up = lag.as_of >= cost.ended and not cost.windows and lag.records <= cost.usual
+            self._count(cost, sum(arrived(*place, *window) for place in consumed.places.layout))
+        for stop in handovers.stops(cost.handed, consumed, lag.as_of, arrived):
+            cost.handovers += 1
+            cost.partitions = max(cost.partitions, cost.handovers)
+            cost.stopped = max(cost.stopped, stop.ms)
+            cost.seconds += stop.ms / 1000
+            self._count(cost, stop.arrived)
+        is_over = not cost.windows and not cost.handed
+        has_caught_up = lag.as_of >= cost.ended and is_over and lag.records <= cost.usual
         if not has_caught_up and lag.at < cost.began + LONGEST_MS:
             return []
         del self._open[group]
@@ -126,6 +150,13 @@ class RebalanceCosts:
     def forget(self, group: str) -> None:
         """Forget a group that is gone, or has no members: what waits now is not for a rebalance."""
         self._open.pop(group, None)
+        self._handed.pop(group, None)
+
+    @staticmethod
+    def _count(cost: Cost, came: int) -> None:
+        """Count records that came to partitions which stood still."""
+        cost.arrived += came
+        cost.peak = max(cost.peak, cost.before + came)
 
     def _found(self, group: str, cost: Cost, summary: Mapping[str, Any], caught_up: int, at: int) -> Finding:
         details: Details = {

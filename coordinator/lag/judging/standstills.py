@@ -21,8 +21,8 @@ from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, impact, weig
 from rebalance_monitor.coordinator.lag.ends import AGAIN_MS
 from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
 from rebalance_monitor.coordinator.lag.judging.continuing import STANDING, Silences, silence_of
-from rebalance_monitor.coordinator.lag.judging.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.measured import Source
+from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
 from rebalance_monitor.decoders.layouts.twins import replace
 

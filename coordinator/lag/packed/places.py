@@ -106,11 +106,8 @@ def after(known: Packed, held: Positions) -> Packed | None:
     return known if body == known.body else Packed(known.layout, body)
 
 
-def changed(before: Packed, now: Packed) -> Iterator[int]:
-    """Yield the places of which two of the same layout differ."""
-    old, new = before.values(), now.values()
-    return (
-        place // 2
-        for place in range(0, len(new), 2)
-        if old[place] != new[place] or old[place + 1] != new[place + 1]
-    )
+def changed(before: array[int], now: array[int]) -> Iterator[int]:
+    """Yield the places of which the values of two positions of the same layout differ."""
+    for place in range(0, len(now), 2):
+        if before[place] != now[place] or before[place + 1] != now[place + 1]:
+            yield place // 2

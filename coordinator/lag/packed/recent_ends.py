@@ -17,6 +17,8 @@ from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_AT_END = Seconds(0, 0, 0)
+
 
 class TopicEnds:
     """Times (ms) of samples, ascending, and the ends by partition at each, `UNKNOWN` without an answer."""
@@ -56,19 +58,18 @@ class TopicEnds:
 
         0 where no record stands there yet.
         """
-        known = self.known(partition)
-        if not known:
+        stop = behind = -1
+        for at, row in zip(reversed(self.at), reversed(self.rows), strict=True):
+            end = row[partition]
+            if end == UNKNOWN:
+                continue
+            if end <= offset:
+                return _AT_END if stop < 0 else _age(offset, now, (at, end), (stop, behind))
+            stop, behind = at, end
+        if stop < 0:
             return None
-        after = bisect_right(known, offset, key=_end)
-        if after == len(known):
-            return Seconds(0, 0, 0)
-        if after == 0:
-            low = max(0, now - known[0][0])
-            return Seconds(low, low, None)
-        (begin, before), (stop, behind) = known[after - 1], known[after]
-        low, high = max(0, now - stop), max(0, now - begin)
-        written = begin + (offset + 1 - before) / (behind - before) * (stop - begin)
-        return Seconds(min(high, max(low, round(now - written))), low, high)
+        low = max(0, now - stop)
+        return Seconds(low, low, None)
 
     def came_at(self, partition: int, offset: int) -> int | None:
         """Return when (ms) the record at `offset` was written: -1 not yet, None without any sample.
@@ -146,5 +147,9 @@ def _time(one: tuple[int, int]) -> int:
     return one[0]
 
 
-def _end(one: tuple[int, int]) -> int:
-    return one[1]
+def _age(offset: int, now: int, first: tuple[int, int], last: tuple[int, int]) -> Seconds:
+    """Return how long ago the record at `offset` was written, between the samples `first` and `last`."""
+    (begin, before), (stop, behind) = first, last
+    low, high = max(0, now - stop), max(0, now - begin)
+    written = begin + (offset + 1 - before) / (behind - before) * (stop - begin)
+    return Seconds(min(high, max(low, round(now - written))), low, high)

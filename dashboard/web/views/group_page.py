@@ -6,7 +6,7 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.lag.judging.owners import partitions
+from rebalance_monitor.coordinator.lag.owners import partitions
 from rebalance_monitor.dashboard.web.views.budget import within
 from rebalance_monitor.dashboard.web.views.events import event_row, events_of
 from rebalance_monitor.dashboard.web.views.incident_view import in_order, incident_row, newest

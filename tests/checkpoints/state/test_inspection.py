@@ -155,6 +155,7 @@ DAMAGES = {
 FILES = ("manifest.json", "ledger/snapshot.json", "leaders.json", "alerts/memory.jsonl")
 LOG = ("state/2/offsets/2", "state/2/offsets/3", "state/2/commits/2")
 STATE = "state/2/state/0/1/3.zip"
+ONCE = ("state/2/metadata", "state/2/sources/1/0", "state/2/state/0/_metadata/schema")
 
 
 def whole_folder(root: Path) -> None:
@@ -164,7 +165,10 @@ def whole_folder(root: Path) -> None:
     write_marks(root / "leaders.json", Marks("topic", {0: Mark(1, 11)}))
     (root / "alerts").mkdir()
     MemoryFile(root / "alerts" / "memory.jsonl").save(Memory(batches={"q": 1}))
-    for path in states.rglob("*.zip"):
+    for name in ONCE:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text('v1\n{"id": 1}')
+    for path in (*states.rglob("*.zip"), *(root / name for name in ONCE)):
         # Hadoop's own layout: magic, bytes per chunk, one CRC-32 a chunk.
         content = path.read_bytes()
         sums = b"crc\0" + (512).to_bytes(4, "big") + crc32(content).to_bytes(4, "big")
@@ -177,7 +181,7 @@ def test_a_whole_folder_has_no_problem(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("name", [*FILES, *LOG, STATE])
+@pytest.mark.parametrize("name", [*FILES, *LOG, STATE, *ONCE])
 def test_a_damaged_file_is_named_with_what_to_do(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, damage: str
 ) -> None:
@@ -275,7 +279,7 @@ def kept_elsewhere(root: Path) -> Path:
 
 
 @pytest.mark.parametrize("configured", [True, False])
-def test_what_spark_keeps_elsewhere_is_told_and_removed_too(
+def test_what_spark_keeps_elsewhere_is_reported_and_removed_too(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], *, configured: bool
 ) -> None:
     kept = kept_elsewhere(tmp_path)

@@ -107,7 +107,7 @@ def test_a_state_too_old_to_be_read_is_a_mismatch() -> None:
         require_match(old, IDENTITY)
 
 
-def test_all_mismatches_are_told_at_once() -> None:
+def test_all_mismatches_are_reported_at_once() -> None:
     other = replace(IDENTITY, cluster_id="cluster-b", topic_id="topic-b", buckets=2)
     assert len(mismatches(IDENTITY, other)) == 3
 

@@ -136,7 +136,7 @@ def no_twice(site: Site) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_every_mismatch_is_told_and_a_rebuild_tells_nothing_twice(site: tuple[Site, LabBroker]) -> None:
+def test_every_mismatch_is_reported_and_a_rebuild_says_nothing_twice(site: tuple[Site, LabBroker]) -> None:
     job, broker = site
     first = job.read()
     assert {finding.group for finding in first} == set(GROUPS)

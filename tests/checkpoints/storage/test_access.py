@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_store_that_cannot_be_written_is_told_in_one_sentence(s3: str, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_is_reported_in_one_sentence(s3: str, tmp_path: Path) -> None:
     place = s3_place(s3.replace("monitors", "nowhere"), "x")
     place.remote.pause = lambda _seconds: None
     with pytest.raises(FolderError, match=r"cannot be written: .*right to read, list, write"), locked(place):
@@ -31,7 +31,7 @@ def test_a_store_that_cannot_be_written_is_told_in_one_sentence(s3: str, tmp_pat
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a folder that others may not")
-def test_a_folder_with_parts_of_somebody_else_is_told_in_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_with_parts_of_somebody_else_is_reported_in_one_sentence(tmp_path: Path) -> None:
     """As nobody: the folder may be written, its alerts/ may not."""
     (tmp_path / "alerts").mkdir(mode=0o755)
     script = (

@@ -59,7 +59,7 @@ def on_it(shim: Path, folder: Path, refuses: str, named: str) -> str:
 @pytest.mark.parametrize(
     ("refuses", "what"), [("flock", "a lock (flock)"), ("append", "an append"), ("fsync", "an fsync")]
 )
-def test_a_path_that_refuses_is_told_at_the_start_with_the_setting_and_works_as_a_uri(
+def test_a_path_that_refuses_is_reported_at_the_start_with_the_setting_and_works_as_a_uri(
     shim: Path, tmp_path: Path, refuses: str, what: str
 ) -> None:
     said = on_it(shim, tmp_path, refuses, str(tmp_path))

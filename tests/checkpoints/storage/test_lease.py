@@ -229,7 +229,7 @@ def test_an_owner_file_that_cannot_be_read_is_waited_for_and_replaced(tmp_path: 
     assert owner.may_write()
 
 
-def test_a_store_that_is_away_at_the_start_is_told(tmp_path: Path) -> None:
+def test_a_store_that_is_away_at_the_start_is_reported(tmp_path: Path) -> None:
     owner = Owner(tmp_path, Clock())
     owner.reachable = False
     with pytest.raises(FolderError, match="cannot be reached"), owner.lease:

@@ -134,7 +134,7 @@ def test_a_jvm_without_memory_gives_a_file_whole_or_says_so(tmp_path: Path) -> N
         assert file.read_bytes() == b"small"
 
 
-def test_what_is_not_there_is_told_as_a_path_tells_it(place: Place) -> None:
+def test_what_is_not_there_is_reported_as_for_a_path(place: Place) -> None:
     none = place / "none"
     for ask in (none.read_bytes, none.stat, none.unlink, lambda: none.read_text("utf-8")):
         with pytest.raises(FileNotFoundError):

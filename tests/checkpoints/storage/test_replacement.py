@@ -59,7 +59,7 @@ def test_a_crash_at_any_step_leaves_the_old_file_or_the_new_one(
     assert {path.name for path in tmp_path.iterdir()} - {".file.draft"} == {"file"}
 
 
-def test_what_passes_within_seconds_fails_nothing_and_what_lasts_is_told(tmp_path: Path) -> None:
+def test_what_passes_within_seconds_fails_nothing_and_what_lasts_is_reported(tmp_path: Path) -> None:
     failures = len(PAUSES_S)
 
     def before(operation: str, _path: str) -> None:

@@ -38,7 +38,7 @@ def test_a_uri_is_told_from_a_path() -> None:
         ("s3://bucket/x?regoin=eu", "cannot be used"),
     ],
 )
-def test_a_uri_that_cannot_be_used_is_refused_and_no_secret_is_told(uri: str, says: str) -> None:
+def test_a_uri_that_cannot_be_used_is_refused_and_no_secret_is_reported(uri: str, says: str) -> None:
     with pytest.raises(FolderError, match=says) as refused:
         place_at(uri)
     assert "secret" not in str(refused.value).replace("the secret 'account_key'", "")

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.cluster.ends.ends import MANY, EndsThread, Rounds, every_s, missing
+from rebalance_monitor.cluster.ends.ends import FOLLOWED, MANY, EndsThread, Rounds, every_s, missing
 from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
 from rebalance_monitor.lab.cluster.broker import LabBroker
@@ -190,7 +190,12 @@ def test_a_failure_of_some_partitions_leaves_the_others_and_is_said() -> None:
     assert missing({}, {}, {}) == ""
 
 
-@given(st.floats(0.5, 60), st.integers(0, 1_000_000))
-def test_rounds_cost_no_more_partitions_a_second_than_at_the_limit(interval_s: float, count: int) -> None:
-    assert count / every_s(interval_s, count) <= MANY / interval_s * (1 + 1e-9)
-    assert every_s(interval_s, count) >= interval_s
+@given(st.floats(0.5, 60), st.integers(0, 1_000_000), st.integers(0, 10_000_000))
+def test_rounds_cost_no_more_partitions_a_second_than_at_the_limit(
+    interval_s: float, count: int, followed: int
+) -> None:
+    found = every_s(interval_s, count, followed)
+    assert count / found <= MANY / interval_s * (1 + 1e-9)
+    assert followed / found <= FOLLOWED / interval_s * (1 + 1e-9)
+    assert found >= interval_s
+    assert every_s(interval_s, min(count, MANY), min(followed, FOLLOWED)) == interval_s

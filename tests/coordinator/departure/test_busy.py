@@ -58,13 +58,13 @@ def test_where_one_of_those_that_stayed_was_not_busy_records_claim_no_leave_of_o
 
 @quick
 @given(scene=scenes(close=False, busy=0, plain=2, back=False))
-def test_where_nobody_was_busy_records_name_who_died(scene: Scene) -> None:
+def test_where_no_member_was_busy_records_name_the_member_that_died(scene: Scene) -> None:
     told_as(scene.told(), scene.killed, Cause.SESSION_TIMEOUT, surely=True)
 
 
 @quick
 @given(scene=scenes(close=True, busy=0, plain=2, back=False))
-def test_where_nobody_was_busy_records_tell_who_closed(scene: Scene) -> None:
+def test_where_no_member_was_busy_records_name_the_member_that_closed(scene: Scene) -> None:
     told_as(scene.told(), scene.closed, Cause.MEMBER_LEFT, surely=True)
 
 
@@ -114,7 +114,7 @@ either = scenes(close=True) | scenes(close=False)
 
 @quick
 @given(scene=either, phase=phases, behind=st.integers(-9_000, -1) | st.integers(1, 9_000))
-def test_looks_by_a_clock_that_is_off_change_nothing_of_what_records_tell(
+def test_samples_by_a_clock_that_is_off_change_nothing_of_what_records_say(
     scene: Scene, phase: int, behind: int
 ) -> None:
     assert _as_records_tell(scene, scene.looked(phase, lists=True, behind=behind))
@@ -122,7 +122,7 @@ def test_looks_by_a_clock_that_is_off_change_nothing_of_what_records_tell(
 
 @quick
 @given(scene=either, phase=phases)
-def test_looks_that_a_group_is_hidden_from_change_nothing_of_what_records_tell(
+def test_samples_that_a_group_is_hidden_from_change_nothing_of_what_records_say(
     scene: Scene, phase: int
 ) -> None:
     assert _as_records_tell(scene, scene.looked(phase, lists=False, hidden=True))
@@ -151,7 +151,7 @@ def test_how_records_are_cut_into_batches_changes_nothing(scene: Scene, cuts: li
     assert in_batches(scene.topic, inside, clocks=False) == in_batches(scene.topic, [], clocks=False)
 
 
-def test_what_records_leave_open_is_told_with_its_numbers() -> None:
+def test_what_records_leave_open_is_reported_with_its_numbers() -> None:
     scene = Scene(TIMES[0], 60_000, 50_000, closed={"b": 62_000})
     entries = {entry.cause: entry for entry in of_whom(scene.told(), "b")}
     assert {Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT} <= entries.keys()
@@ -169,7 +169,7 @@ def test_one_that_is_back_in_the_barrier_may_as_well_have_been_removed() -> None
     assert told == {Cause.MEMBER_LEFT: 0.97, Cause.MEMBER_REMOVED_BY_ADMIN: 0.2}
 
 
-def test_of_a_group_too_large_to_be_remembered_lists_tell_nothing() -> None:
+def test_of_a_group_too_large_to_be_remembered_lists_say_nothing() -> None:
     """Who is not among the members that are remembered need not be gone."""
     crowd = tuple((f"m{number}", "", "c", "/h") for number in range(150))
     live = Live(DetectionSettings(), "c1")

@@ -196,7 +196,7 @@ def test_one_flaking_pod_does_not_make_a_storm_of_the_rollout_that_it_is_part_of
     assert group.storms() == []
 
 
-def test_a_scale_out_beside_a_crash_loop_is_not_told_as_part_of_the_storm() -> None:
+def test_a_scale_out_beside_a_crash_loop_is_not_reported_as_part_of_the_storm() -> None:
     def loop(more: int) -> int:
         group = Group("other host")
         group.crash_loop(4, 30_000)
@@ -210,7 +210,7 @@ def test_a_scale_out_beside_a_crash_loop_is_not_told_as_part_of_the_storm() -> N
     assert loop(0) == loop(6)
 
 
-def test_the_worst_offender_that_comes_from_another_host_each_time_is_told_by_its_client_id() -> None:
+def test_the_worst_offender_that_comes_from_another_host_each_time_is_reported_by_its_client_id() -> None:
     group = Group("other host")
     group.crash_loop(8, 15_000)
     told = group.storms()[-1].details

@@ -104,7 +104,7 @@ def behind(*, acknowledged: bool) -> list[CauseEntry]:
     return [entry for entry in last.causes if entry.member_id == B]
 
 
-def test_who_did_not_acknowledge_an_epoch_that_others_had_was_dead_by_then() -> None:
+def test_a_member_that_did_not_acknowledge_an_epoch_that_others_had_was_dead_by_then() -> None:
     dead, alive = behind(acknowledged=False), behind(acknowledged=True)
     assert dead[0].cause is Cause.SESSION_TIMEOUT
     assert dead[0].confidence >= 0.6

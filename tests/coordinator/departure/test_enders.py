@@ -70,7 +70,7 @@ def test_one_killed_and_back_at_once_expired_though_its_return_began_the_barrier
     assert len(of(found, Kind.SESSION_TIMEOUT)) == 1
 
 
-def test_of_two_that_went_only_the_one_that_fits_its_end_is_told_to_have_held_the_barrier() -> None:
+def test_of_two_that_left_only_the_one_that_fits_its_end_is_told_to_have_held_the_barrier() -> None:
     """The other one said goodbye as the barrier began, which it left to its killed sibling to hold."""
     topic = Topic()
     topic.generation(0, 1, [A, B, C, D, K])

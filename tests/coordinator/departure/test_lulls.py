@@ -67,7 +67,7 @@ def test_offsets_that_stood_still_while_the_siblings_moved_tell_a_stall_from_a_l
     assert "its last commits made no progress, those of its siblings did" in why
 
 
-def test_where_nobody_makes_progress_a_stall_and_a_leave_look_the_same() -> None:
+def test_where_no_member_makes_progress_a_stall_and_a_leave_look_the_same() -> None:
     found = causes(gone_after(20, siblings_move=False), "aiokafka-1")
     assert max(found.values()) < CLAIMED
     assert {Cause.POLL_INTERVAL_EXCEEDED, Cause.MEMBER_LEFT} <= found.keys()

@@ -102,7 +102,7 @@ def test_a_stalled_client_that_rejoins_by_itself_is_gone_a_poll_interval_after_i
     assert explain(polled).ways[0][Way.STALLED] < SURE
 
 
-def test_siblings_of_another_subscription_tell_nothing_of_a_member_s_work() -> None:
+def test_siblings_of_another_subscription_say_nothing_of_a_member_s_work() -> None:
     gone, sibling = (
         Member(name, None, name, "/h", False, 10_000, 60_000, "java", 3, "topic", 0, [[0, place]])  # noqa: FBT003
         for place, name in enumerate(("a", "b"))
@@ -144,7 +144,7 @@ def test_a_static_member_that_stalls_expires_a_session_after_its_poll_interval()
     assert way(explain(rebalance(one)))[0] is Way.STALLED
 
 
-def test_who_committed_in_its_generation_missed_no_sync() -> None:
+def test_a_member_that_committed_in_its_generation_missed_no_sync() -> None:
     one = departed(60_100, 45_000, 60_000, since=60_100)
     assert explain(rebalance(one)).ways[0][Way.UNSYNCED] == 0
 
@@ -185,7 +185,7 @@ def test_a_static_member_that_closes_expires_a_session_after_its_last_commit() -
     assert way(found)[1] >= SURE
 
 
-def test_who_did_not_acknowledge_an_epoch_was_dead_whatever_else_its_silence_fits() -> None:
+def test_a_member_that_did_not_acknowledge_an_epoch_was_dead_whatever_else_its_silence_fits() -> None:
     one = departed(70_000, rearms=False, family="java-848", trace=Trace(), since=70_000)
     alive = explain(rebalance(one, phase=(0, 500), survivors=()))
     deaf = explain(rebalance(replace(one, deaf=20_000), phase=(0, 500), survivors=()))

@@ -88,7 +88,7 @@ def rolled(size: int, *, last: bool) -> list[Finding]:
 
 
 @pytest.mark.parametrize("size", [2, 3, 4, 6])
-def test_a_restart_is_told_when_its_last_member_is_back_with_all_of_them(size: int) -> None:
+def test_a_restart_is_reported_when_its_last_member_is_back_with_all_of_them(size: int) -> None:
     (told,) = rolled(size, last=True)
     assert told.details["restarted"] == told.members_total == size
     assert told.at == T0 + 300_000 + 30_000 * (size - 1) + 10_000 - 20

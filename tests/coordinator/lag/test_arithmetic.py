@@ -28,7 +28,7 @@ def test_a_known_lag_is_what_lies_between_and_never_negative(
 
 
 @given(times, offsets, times)
-def test_what_nobody_told_is_unknown(at: int, offset: int, asked_at: int) -> None:
+def test_what_no_broker_answered_is_unknown(at: int, offset: int, asked_at: int) -> None:
     assert records(offset, at, UNKNOWN, asked_at) is None
     assert records(-1, at, offset, asked_at) is None
 

@@ -139,21 +139,20 @@ def test_packed_windows_observe_as_plain_ones_do(
     seen: list[tuple[int | None, bool]], data: st.DataObject
 ) -> None:
     plain, packed = Track(), bytearray(tracks.NEW * 3)
-    base = T0 - 86_400_000
     for number, (lag, paused) in enumerate(seen):
         at = T0 + 5_000 * number
         if data.draw(st.booleans()):
             place = Position(data.draw(st.integers(0, 5)), at)
             windows.commit(plain, place)
-            track = tracks.unpack(packed, 1, Position(plain.offset, plain.committed), base)
+            track = tracks.unpack(packed, 1, plain.offset, plain.committed)
             track.moved, track.base, track.grown = plain.moved, plain.base, plain.grown
             track.rising, track.low, track.cadence = plain.rising, plain.low, plain.cadence
-            tracks.pack_into(packed, 1, track, base)
+            tracks.pack_into(packed, 1, track)
         if paused:
             windows.pause(plain)
         windows.observe(plain, lag, at)
-        tracks.observe(packed, 1, lag, at, base, paused=paused)
-        found = tracks.unpack(packed, 1, Position(plain.offset, plain.committed), base)
+        tracks.observe(packed, 1, lag, at, paused=paused)
+        found = tracks.unpack(packed, 1, plain.offset, plain.committed)
         assert unmoved(found) == unmoved(plain)
         is_restless = plain.grown >= 0 or plain.lag > plain.low >= 0
         assert list(tracks.restless(packed)) == [1] * is_restless
@@ -173,13 +172,15 @@ def test_totals_keep_the_newest_whatever_their_size(drawn: list[tuple[int, int]]
     assert totals.every(5) == [waiting for _, waiting in expected[-TOTALS_KEPT:][::-1][::5]][::-1]
 
 
-def test_times_of_windows_outlive_what_32_bits_hold() -> None:
-    board, held = Board(), Positions()
-    for day in range(0, 200, 7):
-        at = T0 + day * 86_400_000
-        positions.keep(held, at, partition_entry(b"t", 0), (10 + day).to_bytes(8, "big"))
-        board.publish("g", positions.published(held), at)
-        board.take(EndsSample(at + 1, at + 1, {"t": (20 + day,)}), ())
-        track = board.groups["g"].track("t", 0)
-        assert track is not None
-        assert (track.moved, track.rising) == (at, at + 1)
+@given(commits)
+def test_a_sample_counts_the_partitions_that_groups_consume(
+    drawn: list[tuple[str, int, int, int]],
+) -> None:
+    held, board, now = {name: Positions() for name in GROUPS}, Board(), 0
+    for group, partition, offset, gap in drawn:
+        now += gap
+        place = partition_entry(b"t", partition)
+        positions.keep(held[group], now, place, offset.to_bytes(8, "big", signed=True))
+        board.publish(group, positions.published(held[group]), now)
+    board.take(EndsSample(now, now, {"t": (7, 7)}), ())
+    assert board.followed == sum(len(p) for one in held.values() for p in positions.places_of(one).values())

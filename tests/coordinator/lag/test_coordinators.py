@@ -56,7 +56,7 @@ def test_a_coordinator_that_moves_lets_the_windows_begin_anew() -> None:
     assert Kind.CONSUMPTION_STOPPED in world.look_on(60, reads=False, epoch=6)
 
 
-def test_a_coordinator_that_only_the_probe_does_not_reach_excuses_nobody() -> None:
+def test_a_coordinator_that_only_the_probe_does_not_reach_excuses_no_group() -> None:
     coordinators = Coordinators()
     coordinators.on_sample(look(0))
     coordinators.on_sample(look(1_000, answers=False))

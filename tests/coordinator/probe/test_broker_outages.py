@@ -8,7 +8,7 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.outputs import FindingOut
+from rebalance_monitor.coordinator.findings.outputs import FindingOut, StatOut, served
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.probe.visibility import dead_partitions
@@ -116,36 +116,53 @@ def test_an_absence_too_short_for_any_session_explains_no_expiry() -> None:
     assert not [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
 
 
-@pytest.mark.parametrize("served", [False, True])
-def test_a_cut_of_the_monitors_own_network_explains_no_loss(*, served: bool) -> None:
-    """Longer than a session, read only afterwards. One group that rebalanced meanwhile shows what it was."""
+@pytest.mark.parametrize("brokers", [(1,), (1, 2)])
+@pytest.mark.parametrize("shown", ["nothing", "a generation", "commits"])
+def test_a_cut_of_the_monitors_own_network_explains_no_loss(shown: str, brokers: tuple[int, ...]) -> None:
+    """Longer than a session, read only afterwards. What one group did meanwhile shows what it was.
+
+    The second broker has no group, so nothing but the first one's commits can speak for it.
+    """
+    found = told_after_a_cut(cut_topic(shown), brokers)
+    blamed = [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
+    assert bool(blamed) is bool(of(found, Kind.BROKER_AWAY)) is (shown == "nothing")
+
+
+def cut_topic(shown: str) -> Topic:
+    """Every group loses its members while the monitor is cut off; `g5` keeps one and says so as `shown`.
+
+    A paused broker writes nothing before it goes on.
+    """
     made = Topic()
     for group in GROUPS:
         made.group = group
         made.generation(0, 1, members(group))
-        for at in range(1_000, AWAY, 1_000):
+        stays = group == "g5" and shown != "nothing"
+        for at in range(1_000, BACK + 30_000 if stays and shown == "commits" else AWAY, 1_000):
             made.commit(at, {0: at, 1: at})
-        # With a paused broker, nothing is written before it goes on.
-        made.generation(
-            AWAY + 12_000 if served else BACK + 50, 2, members(group)[:1] if group == "g5" else []
-        )
-    rows = made.sorted().rows
-    shard, live, found = (
-        ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1"),
-        Live(SETTINGS, "c1"),
-        [],
-    )
+        if not stays:
+            made.generation(BACK + 50 if shown == "nothing" else AWAY + 12_000, 2, [])
+        elif shown == "a generation":
+            made.generation(AWAY + 12_000, 2, members(group)[:1])
+    return made.sorted()
+
+
+def told_after_a_cut(topic: Topic, brokers: tuple[int, ...]) -> list[Finding]:
+    """Neither records nor brokers are seen from AWAY to BACK."""
+    rows, found = topic.rows, []
+    shard, live = ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1"), Live(SETTINGS, "c1")
     for now in range(1_000, BACK + 60_000, 1_000):
         cut = AWAY <= now < BACK
         read = [] if cut else [row for row in rows if row.record_ts - T0 < now]
         rows = rows[len(read) :]
         out = [] if cut else [one for row in read for one in shard.on_row(row)] + shard.on_clock(T0 + now)
-        looks = [ProbeSample(T0 + now, (), ((7, 1, 1),), ((-1, False),) if cut else ((1, True), (2, True)))]
+        answers = ((-1, False),) if cut else tuple((one, True) for one in brokers)
+        looks = [ProbeSample(T0 + now, (), ((7, 1, 1),), answers)]
         said = [one.finding for one in out if isinstance(one, FindingOut)]
-        found += live.on_samples(looks, {}, said, {7: shard.state.now}) + live.refine(said)
+        found += live.on_samples(looks, {}, said, {7: shard.state.now})
+        found += live.refine(said, served=served(one for one in out if isinstance(one, StatOut)))
         live = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
-    blamed = [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
-    assert bool(blamed) is bool(of(found, Kind.BROKER_AWAY)) is not served
+    return found
 
 
 def test_a_partition_of_whose_groups_none_is_listed_is_dead_unless_nothing_is_listed() -> None:

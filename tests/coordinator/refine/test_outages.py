@@ -135,3 +135,24 @@ def test_an_outage_in_its_silence_is_evidence_of_a_departed_member() -> None:
     assert with_reload(one, AT, away[:1], -1) is one
     assert with_reload(one, AT, [], AT - 30_000) is one
     assert with_reload(one, AT, [], AT - 20_000).loaded == 20_000
+
+
+@pytest.mark.parametrize(
+    ("commits", "left"),
+    [
+        # Some seconds into the absence: only the monitor did not reach the brokers.
+        ([15_000], [41_000, 42_000]),
+        # Just before the brokers went, and as they came back, a little before the probe knew.
+        ([9_900, 11_500, 28_500], [*range(11_000, 31_000, 1_000), 41_000, 42_000]),
+        ([], [*range(11_000, 31_000, 1_000), 41_000, 42_000]),
+    ],
+)
+def test_commits_in_the_midst_of_an_absence_show_that_there_was_none(
+    commits: list[int], left: list[int]
+) -> None:
+    reach, looks = Reach(), list(range(1_000, 43_000, 1_000))
+    for at in looks:
+        answered = not (11_000 <= at < 31_000 or at >= 41_000)
+        reach.on_sample(ProbeSample(at, (), (), brokers=((1, answered),)), 0)
+    reach.serve(commits, looks)
+    assert reach.away == left

@@ -153,7 +153,7 @@ def test_incidents_show_until_they_end() -> None:
     assert page.samples()["group_storm_active", ("g",)] == 0
 
 
-def test_the_monitors_own_health_is_told() -> None:
+def test_the_monitors_own_health_is_reported() -> None:
     page = Page()
     assert page.samples()["ready", ()] == 0
     shard = {"shard": 0, "groups": 3, "catching_up": 0, "last_ts": 5, "positions_dropped": 4}

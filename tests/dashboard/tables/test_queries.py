@@ -1,4 +1,4 @@
-"""The ten questions, asked of tables made of real captures, by DuckDB and by Spark, against the findings."""
+"""The questions, asked of tables made of real captures, by DuckDB and by Spark, against the findings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance_monitor.cli.main import run
+from rebalance_monitor.config.teams import team_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.dashboard import queries
 from rebalance_monitor.dashboard.tables.findings_table import write_findings
@@ -54,8 +57,8 @@ def asked(duck: duckdb.DuckDBPyConnection, name: str) -> Rows:
     return [dict(zip(columns, row, strict=True)) for row in result.fetchall()]
 
 
-def test_there_are_ten_questions_and_each_says_what_it_answers() -> None:
-    assert len(queries.names()) == 10
+def test_there_are_eleven_questions_and_each_says_what_it_answers() -> None:
+    assert len(queries.names()) == 11
     assert all(queries.question(name).endswith(("?", ".")) for name in queries.names())
 
 
@@ -108,6 +111,48 @@ def test_what_rebalances_cost_adds_up(tmp_path: Path) -> None:
     assert row["most_waiting"] == max(one.details["waiting_peak"] for one in costs)
     assert row["partition_seconds"] == 8 * 4 * STEP / 1000
     assert row["catching_up_s"] == sum(int(one.details["caught_up_ms"]) for one in costs) / 1000
+
+
+names_of_groups = st.text("abz-]!^\\'.", min_size=1, max_size=6)
+patterns = st.lists(
+    st.sampled_from(["*", "?", "[ab]*", "[!a]?", "a-*", "b", "z.", "'*"]), max_size=4, unique=True
+)
+
+
+@given(st.lists(names_of_groups, min_size=1, max_size=6, unique=True), patterns)
+def test_a_group_s_team_is_that_of_the_first_pattern_that_matches(
+    groups: list[str], drawn: list[str]
+) -> None:
+    """Held to the function that labels findings."""
+    teams = {pattern: f"team '{number}'" for number, pattern in enumerate(drawn)}
+    connection = duckdb.connect()
+    connection.execute('CREATE TABLE named ("group" VARCHAR)')
+    connection.executemany("INSERT INTO named VALUES (?)", [[group] for group in groups])
+    sql = queries.team_sql("duckdb", teams)
+    found = dict(connection.execute(f'SELECT "group", {sql} FROM named').fetchall())  # noqa: S608 - ours
+    assert found == {group: team_of(group, teams) for group in groups}
+
+
+def test_costs_add_up_by_team(tmp_path: Path) -> None:
+    world = World()
+    world.run(20)
+    world.run(2, reads=(), rebalancing=True)
+    made = made_finding(Kind.REBALANCE, world.at, None, stopped_ms_min=1_000, stopped_ms_max=2 * STEP)
+    told = world.lag.priced([made])
+    world.run(3)
+    (cost,) = world.of(Kind.REBALANCE_COST)
+    old = replace(cost, id="old", at=cost.at - 7 * 86_400_000)
+    others = [replace(one, id=f"{one.id}2", group="other") for one in (*told, cost)]
+    write_findings(tmp_path / "findings", [*told, cost, old, *others], QUERY, 1)
+    GroupsTable(tmp_path / "groups").write(Known(cluster="c1"), at=world.at)
+    connection = duckdb.connect()
+    teams = {"g*": "payments"}
+    connection.execute(queries.views("duckdb", tmp_path / "findings", tmp_path / "groups", teams))
+    rows = {row["team"]: row for row in asked(connection, "11_cost_by_team")}
+    assert rows.keys() == {"payments", ""}
+    for row in rows.values():
+        assert (row["groups_hit"], row["rebalances"], row["records_arrived"]) == (1, 1, 2 * 4 * 10)
+        assert row["stopped_s_at_most"] == 2 * STEP / 1000
 
 
 def test_flapping_members(duck: duckdb.DuckDBPyConnection) -> None:
@@ -164,7 +209,8 @@ def test_the_monitors_own_pace(duck: duckdb.DuckDBPyConnection) -> None:
 def test_spark_answers_as_duckdb_does(
     spark: SparkSession, duck: duckdb.DuckDBPyConnection, root: Path
 ) -> None:
-    for statement in queries.views("spark", root / "findings", root / "groups").split(";\n"):
+    teams = {"crash-[a-l]*": "it's ours", "s?*": "\\"}
+    for statement in queries.views("spark", root / "findings", root / "groups", teams).split(";\n"):
         if statement.strip():
             spark.sql(statement)
     for name in queries.names():

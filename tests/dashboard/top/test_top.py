@@ -213,7 +213,7 @@ def test_bars_grow_with_their_counts() -> None:
 
 
 @pytest.mark.parametrize("url", ["http://host:abc", "http://[::1"])
-def test_what_is_no_address_is_told_in_one_sentence(url: str) -> None:
+def test_what_is_no_address_is_reported_in_one_sentence(url: str) -> None:
     with pytest.raises(ConfigError, match="is no address of a monitor"):
         HttpAnswers(url)
 

@@ -187,7 +187,7 @@ CHANGE = st.builds(
 
 
 @given(st.lists(CHANGE, max_size=12))
-def test_what_changed_is_told_since_any_version(updates: list[Update]) -> None:
+def test_what_changed_is_reported_since_any_version(updates: list[Update]) -> None:
     snapshot = Snapshot()
     seen = [dict[str, GroupView]()]
     seen += [dict(snapshot.apply(update).groups) for update in updates]
@@ -202,7 +202,9 @@ def test_what_changed_is_told_since_any_version(updates: list[Update]) -> None:
     assert snapshot.changed_since(len(updates) + 1) is None
 
 
-def test_who_asks_for_what_changed_before_it_is_known_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_asks_before_changes_are_known_begins_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "GONE_KEPT", 3)
     snapshot = Snapshot(started=1_000)
     assert snapshot.changed_since(999) is None

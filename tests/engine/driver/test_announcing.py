@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.engine.driver.announcing import EVERY_S, HistoryProgress
+from rebalance_monitor.config.model import Settings
+from rebalance_monitor.engine.driver.announcing import EVERY_S, HistoryProgress, announce
+from rebalance_monitor.engine.topic.facts import TopicFacts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, MutableMapping
@@ -50,3 +53,23 @@ def test_history_is_told_of_until_it_has_been_read_and_once_that_it_has(
         assert logs[-1]["event"] == "history has been read"
     else:
         assert logs == []
+
+
+@pytest.mark.parametrize(
+    ("web", "page"),
+    [
+        ({}, "http://127.0.0.1:8377"),
+        ({"host": "::1", "port": 80}, "http://[::1]:80"),
+        ({"url": "https://monitor.example/"}, "https://monitor.example"),
+        ({"enabled": False}, "off (`web.enabled`)"),
+    ],
+)
+def test_the_first_line_says_what_is_watched_where_its_page_is_and_who_is_notified(
+    web: dict[str, object], page: str
+) -> None:
+    alerts = {"receivers": [{"name": "sre", "console": {}}], "route": {"receiver": "sre"}}
+    settings = Settings.model_validate({"cluster_name": "orders-eu", "web": web, "alerts": alerts})
+    with structlog.testing.capture_logs() as logs:
+        announce(settings, TopicFacts("__consumer_offsets", "t", "c", {0: 0, 1: 0}, {0: 3, 1: 0}))
+    (said,) = logs
+    assert said.items() >= {"cluster": "orders-eu", "page": page, "notifies": "sre", "partitions": 2}.items()

@@ -75,7 +75,9 @@ def test_at_the_clients_defaults_every_group_has_time_to_lose_its_members(seed: 
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_who_closes_in_the_batch_of_another_is_silent_for_longer_than_its_session(seed: int) -> None:
+def test_a_client_that_closes_in_another_s_batch_is_silent_longer_than_its_session(
+    seed: int,
+) -> None:
     """However the seed varies the times: the batch ends a session and more after the close, and in time."""
     scenario = varied(load("close-in-batch"), seed, grow=True)
     assert scenario.members == ("a", "b")

@@ -48,7 +48,7 @@ def test_every_family_has_one_cell_of_each_thing_that_is_judged() -> None:
             assert len([bar for bar in BARS if bar.label == label and bar.cell(family)]) == 1
 
 
-def test_who_commits_by_hand_is_not_taken_for_one_that_commits_when_idle() -> None:
+def test_a_client_that_commits_by_hand_is_not_taken_for_one_that_commits_when_idle() -> None:
     tallies = {
         (SESSION, family): Tally(60, 60, 60, 60) for family in ("kafka-python", "kafka-python, manual")
     }

@@ -80,7 +80,7 @@ def test_the_delay_is_from_the_log_line_to_the_finding() -> None:
     )
 
 
-def test_a_static_replacement_is_matched_by_the_member_that_went() -> None:
+def test_a_static_replacement_is_matched_by_the_member_that_left() -> None:
     facts = [Fact("static_member_replaced", "g", -1, "old", 1000)]
     found = _finding(Kind.STATIC_MEMBER_REPLACED, 4, details={"previous_member_id": "old"})
     assert _row(facts, found, label="static_member_replaced") == (1, 1, 0, 0)
@@ -165,7 +165,7 @@ TWICE = [
 ]
 
 
-def test_a_member_that_goes_twice_under_one_id_is_told_of_twice() -> None:
+def test_a_member_that_goes_twice_under_one_id_is_reported_twice() -> None:
     first, second = _gone(101_000, Cause.MEMBER_LEFT), _gone(201_000, Cause.MEMBER_LEFT)
     assert _row(TWICE, first, second, label="cause:member_left") == (1, 1, 0, 1)
     assert _row(TWICE, first, second, label="cause:poll_interval_exceeded") == (1, 0, 1, 0)
@@ -185,14 +185,14 @@ def test_each_time_that_a_member_goes_is_counted_by_what_was_said_of_that() -> N
     }
 
 
-def test_lines_of_one_moment_tell_of_one_departure() -> None:
+def test_lines_of_one_moment_are_one_departure() -> None:
     labels = {100_000: "session_timeout", 100_400: "cause:session_timeout"}
     facts = [Fact(label, "g", -1, "m-1", at) for at, label in labels.items()]
     found = _gone(100_200, Cause.SESSION_TIMEOUT)
     assert _row(facts, found, label="cause:session_timeout") == (1, 1, 0, 0)
 
 
-def test_what_is_told_twice_is_wrong_once_but_for_a_move() -> None:
+def test_what_is_reported_twice_is_wrong_once_but_for_a_move() -> None:
     facts = [Fact("rebalance", "g", 4, "", 1000)]
     assert _row(facts, *[_finding(Kind.REBALANCE, 4)] * 3, label="rebalance") == (1, 1, 0, 2)
     moves = [Fact("coordinator_moved", "g", 4, "", at) for at in (1000, 1001)]
@@ -201,19 +201,19 @@ def test_what_is_told_twice_is_wrong_once_but_for_a_move() -> None:
     assert (one.facts, one.detected, one.claims, one.right) == (2, 2, 3, 3)
 
 
-def test_one_claim_tells_of_one_fact_though_others_look_the_same() -> None:
+def test_one_claim_reports_one_fact_though_others_look_the_same() -> None:
     facts = [Fact("group_empty", "g", -1, "", at) for at in (1000, 60_000, 120_000)]
     emptied = [_finding(Kind.GROUP_EMPTY, 9, group_type="consumer", at=at) for at in (1000, 60_000)]
     assert _row(facts, *emptied, label="group_empty") == (3, 2, 1, 0)
 
 
-def test_what_need_not_be_told_takes_no_claim_from_what_must() -> None:
+def test_what_need_not_be_reported_takes_no_claim_from_what_must() -> None:
     facts = [Fact("rebalance", "g", 4, "", 900, required=False), Fact("rebalance", "g", 4, "", 1000)]
     assert _row(facts, _finding(Kind.REBALANCE, 4), label="rebalance") == (1, 1, 0, 0)
     assert _row(facts, *[_finding(Kind.REBALANCE, 4)] * 2, label="rebalance") == (1, 1, 0, 0)
 
 
-def test_a_storm_is_one_and_is_told_once_it_has_begun() -> None:
+def test_a_storm_is_one_and_is_reported_once_it_has_begun() -> None:
     facts = [Fact("storm", "g", -1, "", 100_000)]
     early, right = (_finding(Kind.STORM, 4, phase="opened", at=at) for at in (90_000, 150_000))
     assert _row(facts, right, label="storm") == (1, 1, 0, 0)

@@ -148,7 +148,7 @@ def _result(seed: int, *ways: str) -> Result:
     return Result({"seed": seed}, [], {way: [] for way in ways}, {})
 
 
-def test_seeds_that_nobody_had_looked_at_are_scored_apart() -> None:
+def test_seeds_never_examined_before_are_scored_apart() -> None:
     looked_at, fresh = _result(DEVELOPED_ON[0], REPLAY), _result(FIRST_SEED, REPLAY, LIVE)
     assert [one.name for one in sections([looked_at, fresh])] == [
         "The streaming job, live",

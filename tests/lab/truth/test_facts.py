@@ -84,7 +84,7 @@ def test_a_generation_without_an_assignment_is_a_failed_one_told_by_the_next() -
     assert ("rebalance", 1, "") not in facts
 
 
-def test_a_member_that_came_and_went_between_two_records_is_no_fact() -> None:
+def test_a_member_that_joined_and_left_between_two_records_is_no_fact() -> None:
     log = Log()
     log.generation(1, "a")
     log.tell("joined", -1, "x")

@@ -69,7 +69,7 @@ def test_an_announced_follow_up_is_a_probing_rebalance_one_at_once_may_be() -> N
     assert {required for *_, required in at_once} == {False}
 
 
-def test_a_deleted_topic_may_be_told_of_in_several_ways_after_the_first() -> None:
+def test_a_deleted_topic_may_be_reported_in_several_ways_after_the_first() -> None:
     told = Told("g", (Act(5000, "delete_topic"),))
     found = _facts(told, FIRST, _generation(2, 5500, ASK), _generation(3, 7000, ASK))
     assert ("cause:topic_deleted", 2, "", True) in found
@@ -104,7 +104,7 @@ def test_after_a_move_of_the_coordinator_nobody_can_know_which_of_two_it_was() -
     assert found == {("cause:coordinator_moved", 2, "", False), ("cause:leader_rejoined", 2, "", False)}
 
 
-def test_a_reset_is_told_by_the_generation_that_fills_the_group_again() -> None:
+def test_a_reset_is_reported_by_the_generation_that_fills_the_group_again() -> None:
     told = Told("g", (Act(5000, "reset_offsets"),))
     empty = [Truth(4000, "g", "empty", 2)]
     assert _facts(told, FIRST, empty, _generation(3, 40_000, JOIN)) == {("cause:offsets_reset", 3, "", True)}

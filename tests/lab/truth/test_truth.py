@@ -225,7 +225,7 @@ def test_a_member_that_was_asked_to_join_again_has_done_so_if_it_is_heard_of_lat
     assert sorted(found) == [("joined", ("m-2",)), ("joined", ("m-3",)), ("left", ("m-2",))]
 
 
-def test_who_joined_without_a_line_is_told_by_its_journal(tmp_path: Path) -> None:
+def test_a_member_that_joined_without_a_line_is_reported_by_its_journal(tmp_path: Path) -> None:
     """Brokers before 3.0 log no join of a rebalance under way."""
     run = tmp_path / "runs" / "g"
     run.mkdir(parents=True)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from io import StringIO
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,8 @@ from rebalance_monitor.coordinator.explain.dossier import open_dossier
 from rebalance_monitor.coordinator.explain.explanation import Place, explain
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
+from rebalance_monitor.coordinator.lag.costs.handovers import handed_over
+from rebalance_monitor.coordinator.lag.following import News
 from rebalance_monitor.coordinator.state.group_state import GroupState
 from tests.coordinator.lag.world import SETTINGS, STEP, T0, World, finding
 
@@ -135,6 +138,73 @@ def test_a_cooperative_rebalance_costs_what_samples_show() -> None:
     (cost,) = costs(world)
     assert (cost.details["arrived"], cost.details["waiting_peak"]) == (0, 40)
     assert cost.details["partition_seconds"] == 20.0
+
+
+def owned(world: World, **assigned: str) -> dict[str, Any]:
+    """A summary of an epoch-based group with what each member owns."""
+    members = [{"member_id": name, "assigned": {"orders": text}} for name, text in assigned.items()]
+    return {"group_type": "consumer", "state": "Stable", "at": world.at, "member_list": members}
+
+
+def hand_over(world: World, before: dict[str, Any], now: dict[str, Any]) -> None:
+    handed = handed_over({"g": now}, {"g": before})
+    world.lag.on_batch([], News({}, [], frozenset(), [], {}, world.at, world.at, handed=handed))
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("stopped", [2, 5])
+def test_partitions_that_change_hands_cost_what_came_to_them_alone(stopped: int, steps: int) -> None:
+    """At once, or given up by one record and taken by a later one."""
+    world = World()
+    world.run(20)
+    whole = owned(world, m0="0-1", m1="2-3")
+    between = owned(world, m0="0-1", m1="2")
+    if steps == 2:
+        hand_over(world, whole, between)
+    world.run(stopped, reads=(0, 1, 2))
+    hand_over(world, between if steps == 2 else whole, owned(world, m0="0-1,3", m1="2"))
+    rebalance(world, 0, stopped_ms_min=None, partitions_affected=0)
+    world.run(4)
+    (cost,) = costs(world)
+    # The records of its first look after the handover have come until its first commit, too.
+    assert cost.details["arrived"] == 10 * (stopped + 1)
+    assert cost.details["waiting_peak"] == 10 * (stopped + 1)
+    assert (cost.partitions_affected, cost.stopped_ms_max) == (1, (stopped + 1) * STEP)
+    assert cost.details["partition_seconds"] == (stopped + 1) * STEP / 1000
+    assert cost.details["caught_up_ms"] >= 0
+
+
+def test_a_partition_that_changes_hands_while_nothing_comes_costs_nothing() -> None:
+    world = World()
+    world.run(20)
+    before = owned(world, m0="0-1", m1="2-3")
+    world.run(2, reads=(), rate=0)
+    hand_over(world, before, owned(world, m0="0-1,3", m1="2"))
+    rebalance(world, 0, stopped_ms_min=None, partitions_affected=0)
+    world.run(10, reads=(), rate=0)
+    assert not costs(world)
+    assert not world.lag.snapshot()["rebalances"]
+
+
+def test_handovers_go_on_over_a_restart() -> None:
+    world = World()
+    world.run(20)
+    before = owned(world, m0="0-1", m1="2-3")
+    world.run(2, reads=(0, 1, 2))
+    hand_over(world, before, owned(world, m0="0-1,3", m1="2"))
+    rebalance(world, 0, stopped_ms_min=None, partitions_affected=0)
+    world.run(1, reads=(0, 1, 2), anew=True)
+    world.run(3)
+    (cost,) = costs(world)
+    assert cost.details["partition_seconds"] == 4 * STEP / 1000
+
+
+def test_members_of_an_eager_group_stop_together_whatever_changes_hands() -> None:
+    world = World()
+    eager = {"group_type": "classic", "protocol": "range"}
+    before, now = (owned(world, m0="0-1", m1=text) | eager for text in ("2-3", "2"))
+    assert not handed_over({"g": now}, {"g": before})
+    assert handed_over({"g": now | {"protocol": "cooperative-sticky"}}, {"g": before})
 
 
 def test_a_group_without_members_is_followed_no_longer() -> None:

@@ -10,7 +10,7 @@ from rebalance_monitor.coordinator.lag.ends import EndsSample
 from tests.coordinator.lag.world import SETTINGS, World
 
 
-def test_positions_that_went_back_are_told_once_with_what_is_read_again() -> None:
+def test_positions_that_went_back_are_reported_once_with_what_is_read_again() -> None:
     world = World()
     world.run(30)
     end = world.ends[0]
@@ -21,7 +21,7 @@ def test_positions_that_went_back_are_told_once_with_what_is_read_again() -> Non
     assert (told.details["partitions"], told.details["records"]) == (4, 4 * (end - 50))
 
 
-def test_a_glitch_that_is_over_at_the_next_look_is_no_rewind() -> None:
+def test_a_glitch_that_is_over_at_the_next_sample_is_no_rewind() -> None:
     world = World()
     world.run(10)
     end = world.ends[0]
@@ -47,7 +47,7 @@ def test_records_are_lost_only_above_the_committed_offset(begin: int, beyond: bo
         assert (lost[0].severity, lost[0].details["records"]) == (Severity.CRITICAL, begin)
 
 
-def test_what_was_lost_before_anybody_looked_is_not_told() -> None:
+def test_what_was_lost_before_the_first_sample_is_not_reported() -> None:
     world = World()
     world.begins = [95] * 4
     world.commit(dict.fromkeys(range(4), 90))
@@ -56,7 +56,7 @@ def test_what_was_lost_before_anybody_looked_is_not_told() -> None:
     assert not world.found
 
 
-def test_retention_that_comes_near_is_told_and_over_when_the_group_has_read() -> None:
+def test_retention_that_comes_near_is_reported_and_over_when_the_group_has_read() -> None:
     world = World()
     world.ends = [100_000] * 4
     world.commit({0: 10_000, 1: 100_000, 2: 100_000, 3: 100_000})

@@ -113,7 +113,7 @@ def test_an_incident_about_no_group_has_its_page() -> None:
     assert (seen["incident"]["scope"], len(seen["findings"])) == ("monitor", 1)
 
 
-def test_members_that_count_down_are_told_with_their_deadline() -> None:
+def test_members_that_count_down_are_reported_with_their_deadline() -> None:
     listed = [known.member("g", 0), known.member("g", 1, deadline=known.T0 + 9_000)]
     update = Update(groups={"g": known.summary("g", member_list=listed)}, now=known.T0, wall=known.T0)
     with served(known.snapshot_of(Known().after(update))) as client:

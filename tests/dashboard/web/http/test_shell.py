@@ -73,7 +73,7 @@ def test_the_past_is_left_to_be_asked() -> None:
         assert first(client, "?at=1") is None
 
 
-def test_who_may_not_read_is_given_nothing() -> None:
+def test_a_caller_that_may_not_read_is_given_nothing() -> None:
     snapshot = known.snapshot_of(known.replayed())
     proxied = Access(proxy_header="X-Forwarded-User", proxies=(ip_network("127.0.0.0/8"),))
     for access, allowed in (

@@ -143,7 +143,7 @@ def test_a_deaf_static_member_is_kept_at_the_join_deadline(seed: int) -> None:
 
 @FAST
 @given(SEEDS)
-def test_the_join_deadline_begins_again_when_nobody_has_rejoined(seed: int) -> None:
+def test_the_join_deadline_begins_again_when_no_member_has_rejoined(seed: int) -> None:
     deaf = [Step(60_000, Act.DEAF, n, 100_000) for n in range(2)]
     kill = Step(61_000, Act.KILL, 2)
     made = run(seed, [client("sarama")] * 3, *deaf, kill)
@@ -238,7 +238,7 @@ def test_a_long_pause_expires_everybody_at_once(seed: int) -> None:
 
 @FAST
 @given(SEEDS)
-def test_a_short_outage_removes_nobody(seed: int) -> None:
+def test_a_short_outage_removes_no_member(seed: int) -> None:
     for kind in Outage:
         made = run(seed, [client()] * 3, broker=BrokerPlan(((60_000, 4_000, kind),), 0))
         assert not made.truth.removals
@@ -276,7 +276,7 @@ def test_generations_rise_and_states_are_as_kafka_writes_them(seed: int, profile
 
 @FAST
 @given(SEEDS)
-def test_healthy_groups_lose_nobody(seed: int) -> None:
+def test_healthy_groups_lose_no_member(seed: int) -> None:
     made = simulate(draw_plan(Random(seed), "healthy", groups=3), seed)
     lasting = [kind for _, length, kind in made.plan.broker.outages if kind is Outage.PAUSE]
     assert lasting or not made.truth.removals
