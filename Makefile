@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos soak test-matrix fuzz oracle fit accuracy accuracy-full exam quiet-hours agreement ceiling reached bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos yarn soak test-matrix fuzz oracle fit accuracy accuracy-full exam quiet-hours agreement ceiling reached bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ KILLS ?= 10
 chaos: setup ## Faults on purpose: kills, brokers away, stalls, full disk, garbage (KILLS=100 CHAOS_AWAY_S=300).
 	@$(VENV)/python tools/jars.py
 	@KILLS=$(KILLS) $(VENV)/python -m pytest -v -m "chaos" $(ARGS)
+
+yarn: setup ## The job on a real YARN and HDFS, plain and behind Kerberos (50 minutes); goes on at the test that failed.
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python -m pytest -v --stepwise -m "chaos" tests/deploy/test_yarn.py $(ARGS)
 
 soak: setup ## Hours of load, and how memory grows (ARGS="--minutes 120 --rate 20000 --groups 10000"; --slow: a day).
 	@$(VENV)/python tools/jars.py

@@ -104,9 +104,8 @@ class Storage(Section):
     @classmethod
     def _names_a_place(cls, given: str) -> str:
         if SCHEME_ALONE.fullmatch(given):
-            raise ValueError(
-                f"names no place: write a path, or a URI such as s3://bucket/monitor, not {given!r}"
-            )
+            # Without a quote: it may hold credentials.
+            raise ValueError("names no place: write a path, or a URI such as s3://bucket/monitor")
         return given
 
     @field_validator("rebuild", mode="before")

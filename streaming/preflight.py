@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.setup.receivers import sinks_of
 from rebalance_monitor.alerts.setup.setup import rules_of
+from rebalance_monitor.checkpoints.storage.places import is_elsewhere
 from rebalance_monitor.checkpoints.storage.remote_place import require_no_secret
 from rebalance_monitor.cluster.clients.properties import java_properties, portable
 from rebalance_monitor.cluster.clients.tls_files import require_usable
@@ -76,9 +77,9 @@ def _reach(settings: Settings) -> None:
 
 
 def _storage(settings: Settings) -> None:
-    """Check the folder's name, as far as no JVM is needed for that."""
+    """Check the folder's name, as far as no JVM is needed for that: a platform's serves every URI."""
     path = settings.storage.path
-    if needs_hadoop(path):
+    if needs_hadoop(path) or (is_platform(os.environ) and is_elsewhere(path)):
         require_no_secret(path)
         return
     root = storage_at(path, settings.storage.checkpoint).root

@@ -104,7 +104,7 @@ def changed(before: dict[str, str], now: dict[str, str]) -> Iterator[tuple[str, 
         ).get_opcodes():
             gone, come = set(old[first:last]) - set(new), set(new[start:end]) - set(old)
             for one in [said for said in old[first:last] if said in gone]:
-                near = difflib.get_close_matches(one, come, 1, ALIKE)
+                near = difflib.get_close_matches(one, sorted(come), 1, ALIKE)
                 if near:
                     yield name, one, near[0]
                     come -= {near[0]}

@@ -44,6 +44,15 @@ REPLACING = {
     "gs": Replacing.WHOLE,
 }
 """Scheme -> how; elsewhere aside. Azure shows an empty file until a write is done."""
+CREATES_ONCE = frozenset({"hdfs", "webhdfs", "swebhdfs", "gs", "abfs", "abfss"})
+"""Schemes of file systems where of two that create one file at once the service refuses one.
+
+S3A asks before it puts, a local file system before it opens: there both may have it.
+"""
+
+
+class NotFilledError(OSError):
+    """A file was created, and could not be filled."""
 
 
 def hadoop_files(uri: str, scheme: str, jvm: Jvm | None) -> HadoopFiles | None:
@@ -76,7 +85,9 @@ class HadoopFiles:
         self._files = jvm.org.apache.hadoop.fs.FileSystem.get(address, configuration)
         self._context = None
         self.base = str(address.getPath() or "").rstrip("/")
-        self.replacing = self._way()
+        scheme = self._scheme()
+        self.replacing = REPLACING.get(scheme, Replacing.ASIDE)
+        self.creates_once = scheme in CREATES_ONCE
         if self.replacing is Replacing.OVER:
             self._context = jvm.org.apache.hadoop.fs.FileContext.getFileContext(address, configuration)
             self._over = _array(jvm, f"{FILES}.Options$Rename", [_rename(jvm).OVERWRITE])
@@ -158,29 +169,41 @@ class HadoopFiles:
         given = BytesIO()
         yield given
         with _translated(path):
-            stream = self._files.create(self._path(path), True)  # noqa: FBT003 - Java's signature
-            try:
-                content = given.getbuffer()
-                for begin in range(0, len(content), PIECE):
-                    stream.write(bytes(content[begin : begin + PIECE]))
-                if self.replacing is not Replacing.WHOLE:
-                    stream.hsync()
-            except BaseException:
-                # A put that is closed would be made, short as it is.
-                with suppress(Exception):
-                    stream.abort()
-                raise
-            stream.close()
+            self._fill(self._files.create(self._path(path), True), given.getbuffer())  # noqa: FBT003 - Java's signature
 
-    def _way(self) -> Replacing:
-        """How files below the base are replaced: ViewFS moves as the file system does that it leads to."""
-        scheme = self._files.getScheme()
+    def create_file(self, path: str, content: bytes) -> None:
+        """Make a file where there is none. Raises OSError; NotFilledError: it is there, and is not whole."""
+        with _translated(path):
+            stream = self._files.create(self._path(path), False)  # noqa: FBT003 - Java's signature
+        try:
+            with _translated(path):
+                self._fill(stream, memoryview(content))
+        except OSError as error:
+            raise NotFilledError(str(error)) from error
+
+    def _fill(self, stream: Any, content: memoryview) -> None:  # noqa: ANN401 - of a JVM
+        """Write and close."""
+        try:
+            for begin in range(0, len(content), PIECE):
+                stream.write(bytes(content[begin : begin + PIECE]))
+            if self.replacing is not Replacing.WHOLE:
+                stream.hsync()
+        except BaseException:
+            # A put that is closed would be made, short as it is.
+            with suppress(Exception):
+                stream.abort()
+            raise
+        stream.close()
+
+    def _scheme(self) -> str:
+        """Return the scheme below the base: ViewFS does as the file system that it leads to."""
+        scheme = str(self._files.getScheme())
         if scheme == "viewfs":
             base = self._path(self.base)
             while not self._files.exists(base) and base.getParent() is not None:
                 base = base.getParent()
-            scheme = self._files.resolvePath(base).toUri().getScheme()
-        return REPLACING.get(scheme, Replacing.ASIDE)
+            scheme = str(self._files.resolvePath(base).toUri().getScheme())
+        return scheme
 
     def _path(self, path: str) -> Any:  # noqa: ANN401 - of a JVM
         return self._jvm.org.apache.hadoop.fs.Path(path or "/")

@@ -2,13 +2,13 @@
 
 Theory: the owner writes `owner.json` every third of `TERM_S`. Whoever finds one watches it, by its own clock,
 for one and a half terms: written meanwhile means alive, and the newcomer is refused; else the owner is dead
-and its place is taken. On an object store the put has the condition that the version seen is still there, so
-of two newcomers, or a newcomer and an owner that wakes up, the store refuses one; elsewhere a claim is read
-back after a pause (owner_file.py). An owner whose last success is a term old does not write until it has seen
-that the file is still its own; one that finds another's name there never writes again. So two never write at
-a time, but for a request to another file that hangs in the network for more than half a term: no store
-fences that. An owner that ends gives the folder up at once, and one that was killed is known to be dead on
-its own machine.
+and its place is taken. On an object store the put has the condition that the version seen is still there, and
+on HDFS each version is created once: so of two newcomers, or a newcomer and an owner that wakes up, the store
+refuses one. Elsewhere a claim is read back after a pause (owner_file.py). An owner whose last success is a
+term old does not write until it has seen that the file is still its own; one that finds another's name there
+never writes again. So two never write at a time, but for a request to another file that hangs in the network
+for more than half a term: no store fences that. An owner that ends gives the folder up at once, and one that
+was killed is known to be dead on its own machine.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class Lease:
             self._folder.remote.fences.remove(self.require)
         try:
             if self._is_own():
-                (self._folder / NAME).unlink(missing_ok=True)
+                self._file.give_up(self._version)
         except OSError as error:
             log.warning(
                 "the storage could not be released: the next start waits until the lease expires",
@@ -163,11 +163,9 @@ class Lease:
 
     def _owner(self) -> Owner | None:
         """Read the owner in the file, and remember the version of the file."""
-        read = self._file.read()
-        if read is None:
-            self._version = None
+        content, self._version = self._file.read()
+        if content is None:
             return None
-        content, self._version = read
         try:
             found = json.loads(content)
         except ValueError:

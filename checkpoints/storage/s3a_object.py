@@ -44,17 +44,18 @@ class S3aObject:
     settles = False
 
     def __init__(self, files: HadoopFiles, key: str) -> None:
+        self._files = files
         self._jvm, system = files.java
         self._client = system.getS3AInternals().getAmazonS3Client(WHY)
         self._requests, self._key = system.getRequestFactory(), key.strip("/")
 
-    def read(self) -> tuple[bytes, str] | None:
+    def read(self) -> tuple[bytes | None, str | None]:
         """See `OwnerFile`."""
         try:
             return self._asked(self._read)
         except _RefusedError as error:
             if error.status == NOT_FOUND:
-                return None
+                return None, None
             raise
 
     def write(self, content: bytes, after: str | None) -> str:
@@ -66,6 +67,11 @@ class S3aObject:
             if error.status in TAKEN or (error.status == NOT_FOUND and after is not None):
                 raise TakenError from error
             raise
+
+    def give_up(self, after: str | None) -> None:  # noqa: ARG002 - as `OwnerFile` has it
+        """See `OwnerFile`."""
+        with suppress(FileNotFoundError):
+            self._files.delete_file(f"/{self._key}")
 
     def request(self, content: bytes, after: str | None) -> Any:  # noqa: ANN401 - of a JVM
         """Return S3A's request of a put on the condition that `after` is still there, or that nothing is."""

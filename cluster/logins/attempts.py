@@ -9,6 +9,8 @@ from rebalance_monitor.cluster.errors import AccessDeniedError
 
 REFUSED = 2
 """After so many exchanges in a row that a broker has not ended it is taken to refuse; one may be cut."""
+AGAIN_S = 10.0
+"""So long a login that failed stands before the next try: many a KDC locks out who fails too often."""
 
 
 class Attempts:

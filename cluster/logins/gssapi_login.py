@@ -7,13 +7,15 @@ Realms are those of the system's krb5.conf, or of KRB5_CONFIG.
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.login_causes import login_error
-from rebalance_monitor.cluster.logins.attempts import Attempts
+from rebalance_monitor.cluster.logins.attempts import AGAIN_S, Attempts
 from rebalance_monitor.config.kafka.logins import login_of, service_of
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 NO_LAYER = b"\x01"
 """Authentication alone; the broker's own largest size of a wrapped message goes back with it."""
+EXPIRED = "xpired"
 
 
 KNOWN_OPTIONS = frozenset(
@@ -52,6 +55,7 @@ class GssapiLogin:
         self._service = "" if login is None else service_of(properties, login)
         self.attempts = Attempts("GSSAPI")
         self._failure: DependencyError | None = None
+        self._again_at, self._asked_anew = -math.inf, 0
 
     @property
     def problem(self) -> DependencyError | None:
@@ -64,6 +68,8 @@ class GssapiLogin:
 
     def exchange(self, host: str) -> Exchange:
         """Begin a SASL exchange with a broker. Raises DependencyError with the cause."""
+        if self._failure and time.monotonic() < self._again_at:
+            raise self._failure.with_traceback(None)
         return Exchange(self, self.call(lambda: self._context(host)), host)
 
     def call(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - the library has no types
@@ -73,10 +79,25 @@ class GssapiLogin:
         try:
             found = act()
         except GSSError as error:
-            self._failure = login_error(str(error), self._properties)
+            words = str(error)
+            if EXPIRED in words and "keyTab" in self._options:
+                words = self._why_not_renewed() or words
+            self._failure = login_error(words, self._properties)
             raise self._failure from None
         self._failure = None
         return found
+
+    def _why_not_renewed(self) -> str:
+        """Ask for a ticket anew: of one that it could not renew the library says only that it expired."""
+        from gssapi.exceptions import GSSError  # noqa: PLC0415 - an optional dependency
+
+        self._asked_anew += 1
+        try:
+            _ = self._credentials(f"-{self._asked_anew}").lifetime
+        except GSSError as error:
+            self._again_at = time.monotonic() + AGAIN_S
+            return str(error)
+        return ""
 
     def _context(self, host: str) -> Any:  # noqa: ANN401 - as above
         import gssapi  # noqa: PLC0415 - as above
@@ -87,7 +108,7 @@ class GssapiLogin:
             name=service, creds=self._credentials(), mech=kerberos, usage="initiate"
         )
 
-    def _credentials(self) -> Any:  # noqa: ANN401 - as above
+    def _credentials(self, cache_suffix: str = "") -> Any:  # noqa: ANN401 - as above
         import gssapi  # noqa: PLC0415 - as above
 
         principal, keytab = self._options.get("principal"), self._options.get("keyTab")
@@ -101,7 +122,8 @@ class GssapiLogin:
             self._failure = login_error(f"no key for it in {keytab}", self._properties)
             raise self._failure
         # One cache in memory for each keytab and principal: MIT's library renews what lies in it.
-        store = {"client_keytab": keytab, "ccache": f"MEMORY:rebalance-monitor-{hash((keytab, principal))}"}
+        cache = f"MEMORY:rebalance-monitor-{hash((keytab, principal))}{cache_suffix}"
+        store = {"client_keytab": keytab, "ccache": cache}
         return gssapi.Credentials(usage="initiate", name=name, store=store)
 
 

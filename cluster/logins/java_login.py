@@ -23,7 +23,7 @@ from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
 from rebalance_monitor.cluster.login_causes import login_error
-from rebalance_monitor.cluster.logins.attempts import Attempts
+from rebalance_monitor.cluster.logins.attempts import AGAIN_S, Attempts
 from rebalance_monitor.config.kafka.logins import CLIENT_HANDLER, JAAS, MECHANISM
 
 if TYPE_CHECKING:
@@ -44,8 +44,6 @@ OTHER_HANDLER = f"{SECURITY}.authenticator.SaslClientCallbackHandler"
 PLACEHOLDER = "localhost:9092"
 SHADED = "kafkashaded."
 """Under what Databricks' Spark has Kafka's classes; a JVM of ours has them by their own names."""
-AGAIN_S = 10.0
-"""So long a login that failed stands before the next try: many a KDC locks out who fails too often."""
 
 
 class JavaLogin:

@@ -37,14 +37,15 @@ AGREED = 3
 class Consumed:
     """One group. Times in ms, -1 where nothing is known.
 
-    `written`: the positions as the topic has them, `published` the clock of these; `places` those that lag is
-    measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each place.
-    `kept`: of each place, whether the topic's first offset was no later than the
-    position when that was last looked at; `gaps`: how far before the position, where it is nearer than the
-    end. `went_back`: what positions went back from, until that is published. `lone`: the group has no record
-    of its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
-    alternate. `topics_changed`: other topics than before. `body`: positions that were not unpacked. `shard`:
-    its partition of the offsets topic. `runs`, `table`: how many runs were published with which table.
+    `written`: the positions as the topic has them, `published` the clock of these; `places` those that lag
+    is measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each
+    place. `kept`: of each place, whether the topic's first offset was no later than the position at the
+    last sample of first offsets; `gaps`: how far before the position, where it is nearer than the end.
+    `went_back`: what positions went back from, until that is published. `lone`: the group has no record of
+    its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
+    alternate. `topics_changed`: other topics than before. `body`: positions that were not unpacked.
+    `shard`: its partition of the offsets topic. `runs`, `table`: how many runs were published with which
+    table.
     """
 
     written: Packed = packed.NOTHING

@@ -88,7 +88,7 @@ FEW_VERSIONS = {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "3",
 }
 # Spark's forms of a master (SparkContext.scala) and of a size (JavaUtils.java).
-MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|(spark|k8s|mesos)://\S+")
+MASTER = re.compile(r"local(\[.+\])?|local-cluster\[.+\]|yarn|[a-z0-9-]+://\S+")
 SIZE = re.compile(r"\d+([bkmgtp]|[kmgtp]b)?")
 SIZES = frozenset(
     {

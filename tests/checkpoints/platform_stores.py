@@ -106,6 +106,8 @@ def gs_store() -> Iterator[StoreOfHadoop]:
                 "fs.gs.auth.service.account.enable": "false",
                 "fs.gs.auth.null.enable": "true",
                 "fs.gs.project.id": "lab",
+                # In pieces the server forgets the condition of a put (fakestorage/upload.go).
+                "fs.gs.outputstream.direct.upload.enable": "true",
             }
             with jvm_with(gcs_jars(), settings) as jvm:
                 yield StoreOfHadoop(jvm, f"gs://{BUCKET}")

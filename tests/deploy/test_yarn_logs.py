@@ -15,6 +15,7 @@ import yaml
 
 pytest.importorskip("pyspark")
 
+from rebalance_monitor.cluster.jars.gateway import java_gateway
 from tests.chaos.support.rig import PATIENCE_S, Rig
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 RUN = Path(__file__).resolve().parents[2] / "deploy" / "yarn" / "run.py"
 LOG = "monitor-python.log"
+ROLLS, LINE = 50 * 1024 * 1024, 2 * 1024 * 1024
 
 
 class Container:
@@ -63,10 +65,24 @@ def test_a_job_that_cannot_begin_says_why_on_stderr_alone(tmp_path: Path) -> Non
 
 
 @pytest.mark.spark
+def test_the_log_of_a_jvm_rolls_at_fifty_megabytes_and_five_are_kept(tmp_path: Path) -> None:
+    options = [f"-Dlog4j2.configurationFile={RUN.with_name('log4j2.properties').as_uri()}"]
+    options += [f"-Dspark.yarn.app.container.log.dir={tmp_path}"]
+    with java_gateway((), options) as jvm:
+        words = jvm.java.lang.StringBuilder("x" * LINE)
+        log = jvm.org.apache.logging.log4j.LogManager.getLogger("test")
+        for _ in range(8 * ROLLS // LINE):
+            log.warning(words)
+    sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
+    assert sizes.keys() == {"monitor.log", *(f"monitor-{number}.log" for number in range(1, 6))}
+    assert all(ROLLS <= size < ROLLS + 2 * LINE for name, size in sizes.items() if name != "monitor.log")
+
+
+@pytest.mark.spark
 @pytest.mark.broker
 @pytest.mark.timeout(max(1_200, 4 * PATIENCE_S))
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_the_log_rolls_in_yarns_folder_and_findings_go_to_the_tables_alone(
+def test_the_log_lies_in_yarns_folder_and_findings_go_to_the_tables_alone(
     lab_broker: LabBroker, tmp_path: Path
 ) -> None:
     rig = Rig(lab_broker.bootstrap, tmp_path / "rig")

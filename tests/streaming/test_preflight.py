@@ -212,7 +212,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "must be a topic's name, up to 249 letters, digits, dots, dashes and underscores",
     ),
     ({"storage": {"path": "s3://"}}, "names no place: write a path, or a URI such as s3://bucket/monitor"),
-    ({"storage": {"path": "file:monitor"}}, "names no place: write a path, or a URI"),
+    ({"storage": {"path": f"s3:u:{SECRET}@monitor"}}, "names no place: write a path, or a URI"),
     ({"storage": {"path": "{tmp}/key.pem/monitor"}}, "leads to {tmp}/key.pem, which is no folder"),
     (
         {"spark": {"spark.master": "yarn cluster"}},
@@ -376,3 +376,16 @@ def test_a_key_without_its_password_asks_no_terminal(files: Path) -> None:
     settings = load(flags=filled(wrong, files))
     with pytest.raises(ConfigError, match=r"or `ssl.key.password` is wrong"):
         valid(Loaded(settings, {}, []))
+
+
+@pytest.mark.parametrize("scheme", ["s3a", "abfss", "gs", "dbfs", "o3fs", "hdfs"])
+def test_a_platforms_own_jvm_alone_says_whether_it_has_a_file_system(
+    monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """Python's libraries may not know it, or not how to reach it."""
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    uri = f"{scheme}://bucket.invalid/monitor"
+    settings = load(flags={"storage.path": uri, "kafka.bootstrap_servers": "b:9092"})
+    assert [problem for problem in problems_of(settings) if scheme in problem] == []
+    secret = load(flags={"storage.path": f"{uri}?secret_key=x", "kafka.bootstrap_servers": "b:9092"})
+    assert any("it would be printed" in problem for problem in problems_of(secret))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from rebalance_monitor.coordinator.lag.owners import partitions
+from rebalance_monitor.coordinator.lag.owners import CUT, partitions
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
@@ -59,9 +59,12 @@ class Stop(NamedTuple):
 def handover(before: Summary, now: Summary) -> Handover | None:
     """Return what changed hands from one summary to the next, None where nothing did.
 
-    None for an eager group, too: its members stop together.
+    None for an eager group, too: its members stop together. None where a summary leaves members or partitions
+    out: which ones it lists may change.
     """
     if now.get("group_type") == _CLASSIC and now.get("protocol") not in COOPERATIVE:
+        return None
+    if not _is_whole(before) or not _is_whole(now):
         return None
     had, has = dict(_owned(before)), dict(_owned(now))
     given = frozenset(place for place, member in had.items() if has.get(place) != member)
@@ -110,6 +113,12 @@ def stops(handed: list[Handed], consumed: Consumed, as_of: int, arrived: Arrived
             left.append(one)
     handed[:] = left
     return found
+
+
+def _is_whole(summary: Summary) -> bool:
+    listed = summary.get("member_list", ())
+    whole = all(CUT not in ranges for one in listed for ranges in one.get("assigned", {}).values())
+    return whole and len(listed) >= int(summary.get("members") or 0)
 
 
 def _owned(summary: Summary) -> Iterator[tuple[Place, str]]:

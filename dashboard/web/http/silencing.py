@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from rebalance_monitor.config.errors import ConfigError
@@ -113,7 +114,8 @@ async def _body(request: Request) -> bytes:
                 found += chunk
                 if len(found) > MAX_BODY:
                     raise BadRequest("the body is too long")
-    except TimeoutError:
+    except (TimeoutError, ClientDisconnect):
+        # Nothing can be said to a client that has left; it is no failure of the monitor.
         raise BadRequest("the body did not arrive") from None
     return found
 

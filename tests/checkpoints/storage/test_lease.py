@@ -8,24 +8,25 @@ import subprocess
 import sys
 import threading
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow.fs as pafs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError
+from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, TakenError
 from rebalance_monitor.checkpoints.storage import lease
 from rebalance_monitor.checkpoints.storage.files import locked, replace_file
 from rebalance_monitor.checkpoints.storage.lease import NAME, PATIENCE, Lease
-from rebalance_monitor.checkpoints.storage.owner_file import owner_file
+from rebalance_monitor.checkpoints.storage.owner_file import Numbered, owner_file
+from rebalance_monitor.checkpoints.storage.remote import Remote, Replacing
+from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
 from tests.checkpoints.stores import faulty_place, hadoop_place, s3_place, without_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
-
-    from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
 
     Bucket = Callable[[str], RemotePlace]
 
@@ -248,13 +249,19 @@ def test_losing_a_part_stops_nobody_who_owns_the_whole(
     assert (tmp_path / "tables" / NAME).exists()
 
 
-@pytest.fixture(params=["s3", pytest.param("s3a", marks=pytest.mark.slow)])
+@pytest.fixture(
+    params=[
+        "s3",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("s3a", "hdfs", "viewfs")),
+        *(pytest.param(name, marks=pytest.mark.chaos) for name in ("gs", "abfs")),
+    ]
+)
 def bucket(request: pytest.FixtureRequest) -> Bucket:
-    """What gives a folder of a bucket: by pyarrow and obstore, or by Hadoop."""
+    """What gives a folder of a store that decides: by pyarrow and obstore, or by Hadoop."""
     if request.param == "s3":
         return partial(s3_place, request.getfixturevalue("s3"))
-    store = request.getfixturevalue("s3a_store")
-    return lambda name: hadoop_place(store.jvm, f"{store.uri}/{name}-by-hadoop")
+    store = request.getfixturevalue(f"{request.param}_store")
+    return lambda name: hadoop_place(store.jvm, f"{store.uri}/{name}-by-{request.param}")
 
 
 def test_of_many_newcomers_at_a_bucket_the_store_lets_one_in(bucket: Bucket) -> None:
@@ -289,10 +296,11 @@ def test_a_renewal_that_arrives_after_another_has_taken_the_bucket_changes_nothi
     first._take()
     first._owner()
     # The first one hangs between its look and its put; the second one finds its file given up.
-    (first._folder / NAME).unlink()
+    first._file.give_up(first._version)
     second._take()
     assert not first._write()
     assert json.loads((second._folder / NAME).read_bytes())["token"] == second._token
+    assert second._is_own()
 
 
 def test_a_put_whose_answer_is_lost_is_known_as_ones_own(bucket: Bucket) -> None:
@@ -304,6 +312,65 @@ def test_a_put_whose_answer_is_lost_is_known_as_ones_own(bucket: Bucket) -> None
     assert owner._write()
     owner.renew()
     assert not owner._lost
+
+
+def test_a_folder_that_was_given_up_has_a_next_owner_at_once(bucket: Bucket) -> None:
+    for _ in range(3):
+        with Lease(bucket("in-turn"), TERM, wait=no_wait) as owner:
+            for _ in range(3):
+                owner.renew()
+            owner.require()
+        assert not (owner._folder / NAME).exists()
+
+
+def test_who_reaches_the_folder_without_hadoop_is_seen_there_and_sees_the_owner(bucket: Bucket) -> None:
+    owner = Lease(bucket("both-ways"), TERM, wait=no_wait)
+    owner._take()
+    file = owner._folder / NAME
+    assert json.loads(file.read_bytes())["token"] == owner._token
+    replace_file(file, b'{"token": "of pyarrow"}')
+    owner.renew()
+    with pytest.raises(FolderInUseError):
+        owner.require()
+
+
+class CreatesOnce(pafs.LocalFileSystem):
+    """A file system of this machine, which creates a file once, as HDFS does."""
+
+    def create_file(self, path: str, content: bytes) -> None:
+        Path(path).parent.mkdir(exist_ok=True)
+        with Path(path).open("xb") as file:
+            file.write(content)
+
+
+@given(st.lists(st.tuples(st.sampled_from(["read", "write", "give up"]), st.integers(0, 2)), max_size=60))
+def test_a_version_has_one_successor_however_late_others_write(
+    tmp_path_factory: pytest.TempPathFactory, story: list[tuple[str, int]]
+) -> None:
+    """What each of three has read may be as old as it likes; who was replaced never comes back."""
+    folder = tmp_path_factory.mktemp("numbered")
+    place = RemotePlace(Remote(CreatesOnce(), str(folder), "", "", Replacing.ASIDE)) / NAME
+    files = [Numbered(place, place.remote.filesystem) for _ in range(3)]
+    read: list[int | None] = [None] * 3
+    newest: int | None = None
+    owner: int | None = None
+    for verb, who in story:
+        if verb == "read":
+            content, read[who] = files[who].read()
+            assert read[who] == newest
+            assert content == (None if owner is None else json.dumps({"token": owner}).encode())
+        elif verb == "give up":
+            files[who].give_up(read[who])
+            if read[who] == newest:
+                newest, owner = (newest or 0) + 1, None
+        else:
+            try:
+                read[who] = files[who].write(json.dumps({"token": who}).encode(), read[who])
+            except TakenError:
+                assert read[who] != newest
+            else:
+                assert read[who] == (newest or 0) + 1
+                newest, owner = read[who], who
 
 
 def no_wait(_seconds: float) -> None:

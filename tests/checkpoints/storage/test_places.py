@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rebalance_monitor.alerts.runtime.inbox import Inbox
+from rebalance_monitor.alerts.runtime.memory_file import MemoryFile
 from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError, Snapshot
 from rebalance_monitor.checkpoints.state.manifest import (
     Identity,
@@ -28,7 +30,10 @@ from rebalance_monitor.checkpoints.storage.files import (
 from rebalance_monitor.checkpoints.storage.lines import lines_at, read_lines
 from rebalance_monitor.checkpoints.storage.places import is_remote, place_at
 from rebalance_monitor.cluster.jars.gateway import java_gateway
+from rebalance_monitor.dashboard.tables.findings_table import read_newest, write_findings
 from rebalance_monitor.engine.storage import storage_at
+from tests.alerts.dispatch.test_crashes import Story
+from tests.alerts.support.memo import storm
 from tests.checkpoints.stores import faulty_place, hadoop_place, s3_place, sub_tree_place
 
 if TYPE_CHECKING:
@@ -211,6 +216,24 @@ def test_ledger_and_manifest_come_back_as_they_were(place: Place) -> None:
     made(place, "ledger/snapshot.json", b"{")
     with pytest.raises(LedgerError, match="cannot be read"):
         ledger.load()
+
+
+def test_findings_and_the_memory_of_alerts_come_back_as_they_were(place: Place) -> None:
+    told = [storm("opened", name) for name in ("a", "b", "c")]
+    for batch, one in enumerate(told):
+        write_findings(place / "tables" / "findings", [one], "query", batch)
+    assert {found.id for found in read_newest(place / "tables" / "findings", 10)} == {one.id for one in told}
+    inbox = Inbox(place / "alerts" / "inbox")
+    assert inbox.open({}) == []
+    inbox.put(("query", 0), told)
+    again = Inbox(place / "alerts" / "inbox")
+    assert again.open({"query": 0}) == [("query", 0)]
+    assert [found.id for found in again.read(("query", 0))] == [one.id for one in told]
+    story = Story(place / "alerts", 1)
+    for verb in ("open", "update", "end"):
+        story.tell(verb, "a")
+        story.file.save(story.memory)
+        assert MemoryFile(place / "alerts" / "memory.jsonl").load() == story.memory
 
 
 def test_lines_grow_and_are_cut(place: Place) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.clients.test_security import broker, require_checks, require_job, require_watch_and_capture
+from tests.cluster.clients.test_security import broker, require_doctor, require_local_clients
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +24,5 @@ pytestmark = [
 
 @pytest.mark.parametrize("way", ["scram256", "plain", "pkcs12"])
 def test_every_client_logs_in(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
-    require_checks(broker, way)
-    require_watch_and_capture(broker, tmp_path / "local", way)
-    require_job(broker, tmp_path / "job", way)
+    require_doctor(broker, tmp_path / "doctor", way)
+    require_local_clients(broker, tmp_path / "local", way)

@@ -14,17 +14,14 @@ from rebalance_monitor.cluster.jars.jars import SHIPPED_WITH_SPARK, installed_sp
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
 from rebalance_monitor.cluster.logins.java_login import JavaLogin
 from rebalance_monitor.config.load import load
+from tests.cluster.support.login_page import block
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-IAM = {
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "AWS_MSK_IAM",
-    "sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
-    "sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
-}
+OF_IAM = block("By IAM", {}, "managed-kafka.md")
+IAM = {name: value for name, value in OF_IAM["kafka"].items() if name != "bootstrap_servers"}
 
 
 @pytest.fixture(autouse=True)
@@ -61,7 +58,7 @@ def test_a_jvm_that_has_ended_is_replaced() -> None:
 def test_the_class_of_msk_iam_signs_for_the_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "made-up")
-    wanted = Coordinate("software.amazon.msk", "aws-msk-iam-auth", "2.3.2")
+    (wanted,) = (Coordinate.parse(one) for one in OF_IAM["packages"] if "spark" not in one)
     folder = cache_folder() / "jars" / f"{wanted.name}-{wanted.version}"
     bring(resolve([wanted], folder, excluded=(*SHIPPED_WITH_SPARK, "org.apache.kafka")))
     first = json.loads(JavaLogin(IAM).exchange("b-1.c.kafka.eu-west-1.amazonaws.com").auth_bytes())

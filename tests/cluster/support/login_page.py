@@ -1,4 +1,4 @@
-"""The blocks of docs/howto/logins.md as configurations, with the addresses of a test's own broker."""
+"""The blocks of the pages on logins as configurations, with the addresses of a test's own broker."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import yaml
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-PAGE = Path(__file__).parents[3] / "docs" / "howto" / "logins.md"
+PAGES = Path(__file__).parents[3] / "docs" / "howto"
 
 
-def block(heading: str, replaced: Mapping[str, str]) -> dict[str, Any]:
+def block(heading: str, replaced: Mapping[str, str], page: str = "logins.md") -> dict[str, Any]:
     """The first YAML block below a heading; each of `replaced` must stand in it."""
-    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    text = (PAGES / page).read_text(encoding="utf-8").partition(f"# {heading}\n")[2]
     found = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert found, heading
     filled = found[1]
@@ -24,3 +24,11 @@ def block(heading: str, replaced: Mapping[str, str]) -> dict[str, Any]:
         assert old in filled, (heading, old)
         filled = filled.replace(old, new)
     return yaml.safe_load(filled)
+
+
+def table(heading: str, page: str = "logins.md", *, header: bool = False) -> list[list[str]]:
+    """The rows of the first table below a heading, as the text of their cells."""
+    text = (PAGES / page).read_text(encoding="utf-8").partition(f"# {heading}\n")[2]
+    first, _, *rows = text[text.index("\n|") + 1 :].partition("\n\n")[0].splitlines()
+    lines = [first, *rows] if header else rows
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

@@ -29,6 +29,7 @@ from cryptography.x509.oid import NameOID
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
+from tests.cluster.support.login_page import block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -193,24 +194,26 @@ class SecuredBroker(LabBroker):
         return self._by_password("PLAIN", PLAIN)
 
     def _by_password(self, mechanism: str, module: str) -> dict[str, str]:
-        return {
-            "bootstrap_servers": self.sasl,
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f'{module} username="{USER}" password="{QUOTED}";',
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.certificates.authority),
+        """Return the block of the docs, with another mechanism's name and module where it is another."""
+        replaced = {
+            "broker-1:9093": self.sasl,
+            "SCRAM-SHA-512": mechanism,
+            JAAS: module,
+            "…": QUOTED,
+            "/etc/rebalance-monitor/ca.pem": str(self.certificates.authority),
         }
+        found: dict[str, str] = block("User and password", replaced)["kafka"]
+        return found
 
     def mutual_tls(self) -> dict[str, str]:
-        return {
-            "bootstrap_servers": self.ssl,
-            "security.protocol": "SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.certificates.authority),
-            "ssl.keystore.type": "PEM",
-            "ssl.keystore.location": str(self.certificates.issue(USER)),
+        """Return the block of the docs."""
+        replaced = {
+            "broker-1:9094": self.ssl,
+            "/etc/rebalance-monitor/ca.pem": str(self.certificates.authority),
+            "/run/secrets/monitor.pem": str(self.certificates.issue(USER)),
         }
+        found: dict[str, str] = block("Certificate", replaced)["kafka"]
+        return found
 
     def jks(self) -> dict[str, str]:
         return self._by_stores("JKS")

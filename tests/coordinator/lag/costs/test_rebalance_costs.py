@@ -207,6 +207,17 @@ def test_members_of_an_eager_group_stop_together_whatever_changes_hands() -> Non
     assert handed_over({"g": now | {"protocol": "cooperative-sticky"}}, {"g": before})
 
 
+@pytest.mark.parametrize(
+    "cut", [{"members": 3}, {"member_list": [{"member_id": "m1", "assigned": {"orders": "2,…"}}]}]
+)
+def test_a_summary_that_leaves_something_out_hands_nothing_over(cut: dict[str, Any]) -> None:
+    world = World()
+    before, now = owned(world, m0="0-1", m1="2-3"), owned(world, m0="0-1,3", m1="2")
+    assert handed_over({"g": now}, {"g": before})
+    assert not handed_over({"g": now | cut}, {"g": before})
+    assert not handed_over({"g": now}, {"g": before | cut})
+
+
 def test_a_group_without_members_is_followed_no_longer() -> None:
     world = World()
     world.run(20)

@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from structlog.testing import capture_logs
 
 from rebalance_monitor.dashboard.view.snapshot import Snapshot, Update
 from rebalance_monitor.dashboard.web.http import connection, stream
+from rebalance_monitor.dashboard.web.http.access import Access
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+TOKEN = "a-token"  # noqa: S105 - made up
 EVENTS = b"GET /api/v1/events HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 
 
@@ -107,3 +110,17 @@ def test_the_health_check_answers_while_every_place_is_taken(
         assert answer(client, "/api/v1/groups") == 503
         assert answer(client, "/healthz") == 200
         assert answer(client, "/readyz") == 503
+
+
+def test_a_client_that_leaves_before_its_body_is_no_failure_of_the_monitor() -> None:
+    head = f"POST /api/v1/silences HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+    head += b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    with capture_logs() as logged, served(Snapshot("lab"), access=Access(token=TOKEN)) as client:
+        with connect(client, head + b"{") as leaving:
+            # What it asked for is being answered once the next one on the same loop is.
+            assert answer(client, "/healthz") == 200
+            leaving.shutdown(socket.SHUT_RDWR)
+        with connect(client, head) as slow:
+            slow.sendall(b"[" + b" " * 99)
+            assert slow.recv(12) == b"HTTP/1.1 400"
+    assert [one["event"] for one in logged] == []
