@@ -69,8 +69,8 @@ class Access:
         """Return why a request that may read may not change anything (status, sentence), None if it may.
 
         A caller that may change something has shown the token, or a proxy has signed it in: where neither is
-        configured, no caller may. A proxy may know people by a cookie, which browsers send for foreign pages too: those cannot
-        send JSON without asking first, and the browser says that they are foreign.
+        configured, no caller may. A proxy may know people by a cookie, which browsers send for foreign pages
+        too: those cannot send JSON without asking first, and the browser says that they are foreign.
         """
         if self.token is None and not self.proxies:
             return 403, NO_WRITERS
