@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos yarn soak test-matrix fuzz oracle fit accuracy accuracy-full exam quiet-hours agreement ceiling bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos yarn soak test-matrix fuzz oracle fit accuracy accuracy-full exam quiet-hours agreement ceiling reached bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,9 @@ quiet-hours: setup ## False alarms of lag on simulated healthy groups; goes on w
 	@$(VENV)/python -m bench.core.quiet_hours $(ARGS)
 agreement: setup ## The simulator beside recordings of real brokers and clients, by distribution.
 	@$(VENV)/python -m rebalance_monitor.lab.simulator.study.agreement $(ARGS) $(filter-out %/moved-4.1.1,$(wildcard tests/fixtures/scenarios/*))
+
+reached: setup ## The ceiling beside what the model reaches, at production timings by margins (ARGS="--groups 450 --learnt 2500").
+	@$(VENV)/python -m rebalance_monitor.lab.suite.reached $(ARGS)
 
 ceiling: setup ## How often an observer who knows every setting could be sure (long; ARGS="--family java").
 	@$(VENV)/python -m rebalance_monitor.lab.simulator.study.ceiling $(ARGS)

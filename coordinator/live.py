@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.massed import massed
 from rebalance_monitor.coordinator.probe import expected_barriers, group_summaries
@@ -33,14 +34,18 @@ from rebalance_monitor.coordinator.refine.outages import Reach
 from rebalance_monitor.coordinator.refine.reattribution import timed
 from rebalance_monitor.coordinator.refine.shared_incidents import OneStorm
 from rebalance_monitor.coordinator.refine.suppressed import Untold
+from rebalance_monitor.coordinator.refine.waiting_records import with_work
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.departure.evidence import Departed
+    from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
     from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
     from rebalance_monitor.coordinator.refine.listed_members import Listed
+    from rebalance_monitor.coordinator.refine.reattribution import More
+    from rebalance_monitor.coordinator.refine.waiting_records import Came
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     _Memory = dict[str, Any]
@@ -154,19 +159,20 @@ class Live:
         findings: Iterable[Finding],
         off: Collection[int] = (),
         served: Mapping[int, Collection[int]] = MappingProxyType({}),
+        came: Came | None = None,
     ) -> list[Finding]:
         """Add what the looks say; findings that a coordinator move explains away are left out.
 
         `off`: brokers whose clocks are off: looks time nothing of theirs; -1: those that nobody knows.
-        `served`: shard -> times (ms) of commits in it. Many members that went of one cause are one finding
-        from here on.
+        `served`: shard -> times (ms) of commits in it. `came`: when a record was written, by the ends of
+        topics. Many members that went of one cause are one finding from here on.
         """
         out, self._off = [], off
         known = list(findings)
         self._serve(served)
         for found in known:
             self._outages.learn(found, self._moves.leader(found.shard))
-        for found in timed(known, self._bounded, self._listed_departure, self._settings):
+        for found in timed(known, self._bounded, self._listed_departure, self._settings, self._more(came)):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._untold.keep(found)
@@ -200,7 +206,9 @@ class Live:
     def _refined(self, found: Finding) -> Finding | None:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
         finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group))
-        told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
+        told = finding
+        if finding is not None and not _has_evidence(finding):
+            told = outages.excuse(finding, self._reach.away, moved_at)
         return None if told is None else refinement.refine(told, self._look_back(found), moved_at)
 
     def _still_storms(self, found: Finding, group: Watched | None) -> bool:
@@ -228,6 +236,20 @@ class Live:
 
     def _listed_departure(self, found: Finding, member_id: str) -> Listed | None:
         return listed_members.departure_of(self._look_back(found), found, member_id)
+
+    def _more(self, came: Came | None) -> More:
+        """Return what completes the evidence of a departed member: outages, and the ends of its topics."""
+
+        def more(found: Finding, member: MemberEntry, one: Departed) -> Departed:
+            ended, moved_at = join_end(found), self._moves.at(found.shard)
+            woke = self._outages.woke(found, self._moves.leader(found.shard))
+            away = self._reach.away if woke < 0 else ()
+            seen = outages.with_reload(one, ended, away, moved_at)
+            if woke >= 0 and seen is one:
+                seen = outages.with_pause(one, ended, woke)
+            return seen if came is None else with_work(seen, ended, member.partitions or 0, came)
+
+        return more
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
@@ -331,6 +353,11 @@ class Live:
         return self._probed.storming(
             name, group, at, lambda: self._unanswered.by(judged.leader(name), self._looks), recorded=recorded
         )
+
+
+def _has_evidence(found: Finding) -> bool:
+    """Whether the model judges its members with what samples add: those of classic groups, but history."""
+    return found.group_type == "classic" and found.kind is not Kind.MEMBER_SILENT and not found.history
 
 
 _PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})

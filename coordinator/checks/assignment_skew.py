@@ -133,7 +133,7 @@ def _even(loads: list[int], best: str = "sticky") -> Verdict:
 
 
 def _turn(state: GroupState, scene: Scene, found: Verdict) -> list[Finding]:
-    """Resolve what no longer holds, open what holds now; `skew_id` is the open rule and its incident."""
+    """Resolve what no longer holds, open what holds now; `checks.skewed`: open rule and incident."""
     rule, _, incident = state.checks.skewed.partition("/")
     if rule == found.rule:
         return []

@@ -16,6 +16,7 @@ from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_par
 from rebalance_monitor.coordinator.classic import static_returns
 from rebalance_monitor.coordinator.commits import trace
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
+from rebalance_monitor.coordinator.departure.verdicts import sent
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
@@ -222,7 +223,8 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         return withdrawn + ([] if scene.history else empty_groups.stands_empty(state, scene))
     change = membership.compare(before.members, [])
     aborted = max(0, state.generation - before.generation - 1)
-    gone = _explain_departures(before, state, change, aborted, scene).gone
+    judged = _explain_departures(before, state, change, aborted, scene)
+    gone = judged.gone
     causes = ranked([cause for departure in gone for cause in departure.causes])
     rebalance_causes.remember(state, causes)
     incident = scene.incident_of(Kind.GROUP_EMPTY)
@@ -241,7 +243,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
         causes=causes,
         members=report.member_entries(change, gone),
         opened_at=state.cst,
-        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone)},
+        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone), **sent(judged)},
     )
     state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, state.cst, []
     state.empty.is_reported = not scene.history

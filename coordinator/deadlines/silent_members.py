@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.commits.trace import goes_on
+from rebalance_monitor.coordinator.deadlines import barrier_waits
 from rebalance_monitor.coordinator.deadlines.member_deadlines import (
     AWAY,
     Deadline,
@@ -23,7 +24,6 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import (
     owes,
     upcoming,
 )
-from rebalance_monitor.coordinator.departure import barrier_waits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.incidents import end_of

@@ -51,8 +51,12 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     partitions, something where the ends of its partitions were beyond what it had committed. `deaf`: for how
     long it has not acknowledged an epoch that others have (KIP-848), which a live member does with its next
     heartbeat. `young`: it has never committed and joined for this generation, so that `since` is its age.
-    `worked`: its last commit, where that was in a generation before. `succeeded`: a newcomer is another
-    thread of its instance of Kafka Streams, so its process lives.
+    `worked`: its last commit, where that was in a generation before. `places`: some of its partitions (topic,
+    number), with the offsets that it committed last. `lull`: for how long after its last sign of work it
+    could commit nothing: no record waited, or no coordinator was there. `loaded`: when samples saw its
+    coordinator loaded, which re-arms its session. `woke`: when they saw its coordinator's broker go on that
+    had not responded for most of a session, which ends every session at once that had run out meanwhile.
+    `succeeded`: a newcomer is another thread of its instance of Kafka Streams, so its process lives.
     """
 
     session: int
@@ -73,6 +77,10 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     deaf: int = -1
     young: bool = False
     worked: int = -1
+    places: tuple[tuple[str, int, int], ...] = ()
+    lull: int = 0
+    loaded: int = -1
+    woke: int = -1
     succeeded: bool = False
 
     @property
@@ -82,8 +90,9 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def alive(self) -> int:
-        """Its last sign of life: also a heartbeat that a record shows."""
-        return self.last_active if self.heard < 0 else min(self.heard, self.last_active)
+        """From when on its session runs at least: its last sign of life, or a load of its coordinator."""
+        heard = self.last_active if self.heard < 0 else min(self.heard, self.last_active)
+        return heard if self.loaded < 0 else min(self.loaded, heard)
 
     @property
     def usual(self) -> int:

@@ -97,29 +97,26 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
         return alone(evidence, by)
     seen = phase.phase_of(evidence, phase.grid_of(evidence), by)
     if not evidence.departed:
-        return _learn_heartbeats(evidence, seen)
+        length, beats = phase.learn_heartbeats(seen, evidence.beats)
+        return Explained([], [], [1.0, 0.0], length, beats, evidence.ways)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = shares_of_ways(evidence.ways, by)
     newborn = sum(one.young for one in evidence.departed)
     scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, newborn, by)
     roles = np.empty((len(evidence.departed), _ROLES, len(Way), *seen.span.spread.shape))
-    for one, found in zip(evidence.departed, roles, strict=True):
-        _fill_roles(scene, one, *found)
-    return _summed(scene, roles, phase.prior(evidence.session, evidence.beats, by))
+    beside = np.zeros((len(evidence.departed), *seen.span.spread.shape))
+    for one, found, near in zip(evidence.departed, roles, beside, strict=True):
+        _fill_roles(scene, one, near, *found)
+    return _summed(scene, roles, beside, phase.prior(evidence.session, evidence.beats, by))
 
 
-def _learn_heartbeats(evidence: Evidence, seen: Phase) -> Explained:
-    """Learn the heartbeat interval from a rebalance in which no member departed."""
-    cells = seen.free * seen.grid.width
-    total = max(float(cells.sum()), _NOTHING)
-    length = float((cells.sum(axis=0) * seen.grid.middle).sum() / total)
-    return Explained(
-        [], [], [1.0, 0.0], length, phase.learned(evidence.beats, cells.sum(axis=1)), evidence.ways
-    )
+def _fill_roles(
+    scene: _Scene, one: Departed, beside: Array, trigger: Array, holder: Array, inside: Array
+) -> None:
+    """Fill in the likelihoods of one member in each role, by way, heartbeat interval and cell.
 
-
-def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, inside: Array) -> None:
-    """Fill in the likelihoods of one member in each role, by way, heartbeat interval and cell."""
+    `beside`: that it died with the one whose session held the phase.
+    """
     evidence, grid, span, by = scene.evidence, scene.phase.grid, scene.phase.span, scene.by
     prior = np.array(prior_of(one, scene.shares, by))[:, None, None]
     seen = _removals(scene, one)
@@ -137,6 +134,7 @@ def _fill_roles(scene: _Scene, one: Departed, trigger: Array, holder: Array, ins
     inside *= prior * apart
     inside += prior * near * begun
     if len(evidence.departed) > 1:
+        np.multiply(prior[Way.DIED], _beside_the_last(scene, seen), out=beside)
         # One that had rejoined waits without commits, and may leave at any time: its last commit says when it
         # stopped.
         waited = prior[Way.LEFT] * by.waited * apart[Way.LEFT] * begun[Way.UNJOINED] / span.spread
@@ -163,6 +161,18 @@ def _rates(
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
     return _Rates(near, apart, near * (grid.middle <= soon) + apart * (grid.middle <= far))
+
+
+def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
+    """Return how likely (per ms) a member expired near the end of a long phase.
+
+    What befell two at once ends their sessions within a heartbeat of each other.
+    """
+    grid, soon = scene.phase.grid, np.array(scene.tried, float) + _SOON_MS
+    places = np.minimum(grid.table.searchsorted(soon), len(grid.table) - 1)
+    late = seen.now[Way.DIED, :, 0] - seen.table[Way.DIED, np.arange(len(soon)), places]
+    near = np.maximum(late, 0.0) / soon
+    return np.asarray(near[:, None] * (grid.middle > soon[:, None]))
 
 
 def _leaked(length: Array, one: Departed) -> Array:
@@ -254,24 +264,12 @@ def _rows(count: int) -> Places:
     return places
 
 
-def _begun(scene: _Scene) -> Array:
-    """Return how likely one that did not depart began the phase, by cell.
-
-    Members of a cooperative group that were given what others give up rejoin at once.
-    """
-    evidence, grid, by = scene.evidence, scene.phase.grid, scene.by
-    begun = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
-    if evidence.withheld:
-        begun[grid.edges[1:] >= evidence.since - phase.AT_ONCE_MS] += by.follows / (1 - by.follows)
-    return begun
-
-
 class _Sums(NamedTuple):
     """Sums over the other members, by (member, heartbeat interval, cell), 0 where there is one member.
 
     `scale`: the likelihood of all others inside. `triggers`: of a trigger among them; `begun`: of one that
     did not depart. `ended`: of a holder; `both`: of a trigger and a holder, which are not the same; `late`:
-    that the deadline removed some.
+    that the deadline removed some. `top`: the logarithm that `scale` is scaled by.
     """
 
     scale: Array
@@ -280,14 +278,18 @@ class _Sums(NamedTuple):
     ended: Array | float
     both: Array | float
     late: Array | float
+    top: float
 
 
-def _others(scene: _Scene, sums: Array) -> _Sums:
-    """Sum over the others, from the `sums` of each member over its ways, by role."""
+def _others(scene: _Scene, sums: Array, most: float | None = None) -> _Sums:
+    """Sum over the others, from the `sums` of each member over its ways, by role.
+
+    `most`: the logarithm that all is scaled by, the largest by default.
+    """
     inside = sums[:, _INSIDE] + _TINY
-    begun = _begun(scene)
+    begun = phase.begun(scene.evidence, scene.phase.grid, scene.by)
     if len(sums) == 1:
-        return _Sums(1 / inside.max(keepdims=True), begun, 0.0, 0.0, 0.0, 0.0)
+        return _Sums(1 / inside.max(keepdims=True), begun, 0.0, 0.0, 0.0, 0.0, 0.0)
     trigger, holder = sums[:, _TRIGGER] / inside, sums[:, _HOLDER] / inside
     logs = np.log(inside)
     every = logs.sum(axis=0)
@@ -295,45 +297,79 @@ def _others(scene: _Scene, sums: Array) -> _Sums:
     triggers = np.maximum(trigger.sum(axis=0) - trigger, 0.0)
     ended = np.maximum(holder.sum(axis=0) - holder, 0.0)
     late = np.log1p(sums[:, _REMOVED] / inside)
+    top = float(every.max()) if most is None else most
     return _Sums(
-        scale=np.exp(every - every.max() - logs),
+        scale=np.exp(np.minimum(every - top - logs, _MOST_LOG)),
         begun=begun,
         triggers=triggers,
         ended=ended,
         both=begun * ended + np.maximum(triggers * ended - np.maximum(pairs.sum(axis=0) - pairs, 0.0), 0.0),
         late=np.expm1(np.minimum(late.sum(axis=0) - late, _MOST_LOG)),
+        top=top,
     )
 
 
-def _summed(scene: _Scene, roles: Array, weights: Array) -> Explained:
-    """Sum over every trigger and holder: each member in each role, with all that the others may have done."""
+class _Told(NamedTuple):
+    """How likely each member is in each role (member, role, way), and all else (role, interval, cell)."""
+
+    roles: Array
+    cells: Array
+    removed: Array
+    top: float
+
+
+def _summed(scene: _Scene, roles: Array, beside: Array, weights: Array) -> Explained:
+    """Sum over every trigger and holder: each member in each role, with all that the others may have done.
+
+    Those that died may have died together, by what befell them all: then one held the phase, and the others
+    expired beside it.
+    """
+    told = _weighed(scene, roles, weights)
+    if len(roles) > 1:
+        together = roles.copy()
+        together[:, _HOLDER] = 0.0
+        together[:, _HOLDER, Way.DIED] = roles[:, _HOLDER, Way.DIED] * scene.by.dead_together
+        together[:, _INSIDE, Way.DIED] = beside
+        both = _weighed(scene, together, weights, told.top, held=True)
+        told = _Told(told.roles + both.roles, told.cells + both.cells, told.removed + both.removed, told.top)
+    return _posterior(scene, told, weights)
+
+
+def _weighed(
+    scene: _Scene, roles: Array, weights: Array, most: float | None = None, *, held: bool = False
+) -> _Told:
+    """Weigh all roles; `held`: only where one that departed has held the phase."""
     evidence, grid, seen = scene.evidence, scene.phase.grid, scene.phase
     sums = np.empty((len(roles), _ROLES + 1, *roles.shape[3:]))
     roles.sum(axis=2, out=sums[:, :_ROLES])
     sums[:, _REMOVED] = roles[:, _HOLDER, Way.UNJOINED]
     sums[:, _HOLDER] -= sums[:, _REMOVED]
-    rest = _others(scene, sums)
+    rest = _others(scene, sums, most)
     mass = weights[:, None] * grid.width
-    free, held = seen.free * mass, seen.held * mass
-    late = held * grid.deadline / max(float((grid.deadline * grid.width).sum()), 1.0)
+    free, kept = seen.free * mass * (not held), seen.held * mass
+    late = kept * grid.deadline * (not held) / max(float((grid.deadline * grid.width).sum()), 1.0)
     started = rest.begun + rest.triggers
     # Where no member is left, the last one that departs has both begun the phase and ended it.
     last = started if evidence.kept or evidence.joined else rest.triggers
     # How likely all else is that belongs to a member in each role.
     told = np.empty_like(sums)
-    told[:, _TRIGGER] = free + rest.ended * held + late * rest.late
-    told[:, _HOLDER] = started * held
-    told[:, _INSIDE] = last * free + started * late * rest.late + rest.both * held
+    told[:, _TRIGGER] = free + rest.ended * kept + late * rest.late
+    told[:, _HOLDER] = started * kept
+    told[:, _INSIDE] = last * free + started * late * rest.late + rest.both * kept
     told[:, _REMOVED] = started * late * (rest.late + 1)
     told *= rest.scale[:, None]
-    return _posterior(scene, roles, told, sums[0], weights)
+    return _Told(
+        np.einsum("mrwbc,mrbc->rmw", roles, told[:, :_ROLES]),
+        (told[0] * sums[0]).sum(axis=0),
+        (roles[:, _HOLDER, Way.UNJOINED] * told[:, _REMOVED]).sum(axis=(1, 2)),
+        rest.top,
+    )
 
 
-def _posterior(scene: _Scene, roles: Array, told: Array, sums: Array, weights: Array) -> Explained:
-    evidence = scene.evidence
-    cells = (told[0] * sums).sum(axis=0)
-    triggers, holders, inside = np.einsum("mrwbc,mrbc->rmw", roles, told[:, :_ROLES])
-    holders[:, Way.UNJOINED] = (roles[:, _HOLDER, Way.UNJOINED] * told[:, _REMOVED]).sum(axis=(1, 2))
+def _posterior(scene: _Scene, told: _Told, weights: Array) -> Explained:
+    evidence, cells = scene.evidence, told.cells
+    triggers, holders, inside = told.roles
+    holders[:, Way.UNJOINED] = told.removed
     ways = inside + triggers + holders
     # Where nothing explains a member, nothing is known.
     ways[ways.sum(axis=1) <= _NOTHING, Way.UNKNOWN] = 1.0

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _LONGER = 1.5
 _OFTEN, _TELLING = 3, 3
+_MOST_PLACES, _MOST_NAME = 4, 249
 
 
 def observed(
@@ -113,6 +114,18 @@ def _departed(
         young=not member.commits and member.joined_at >= state.cst,
         worked=cst - member.last_commit if trace.last < 0 < member.last_commit else -1,
         succeeded=member.member_id in succeeded,
+        places=_committed(state, member),
+    )
+
+
+def _committed(state: GroupState, member: Member) -> tuple[tuple[str, int, int], ...]:
+    """Return its first partitions, with the offsets that were committed last."""
+    owned = ((topic, number) for topic, *numbers in member.assigned for number in numbers)
+    known = zip(owned, member.offsets[:_MOST_PLACES], strict=False)
+    return tuple(
+        (name, number, offset)
+        for (topic, number), offset in known
+        if offset >= 0 and len(name := state.topics[topic]) <= _MOST_NAME
     )
 
 

@@ -39,6 +39,7 @@ AT_ONCE_MS = 1_250
 _SHORT_MS = 1_000
 _FORGET = 0.02
 _LEAST = 1e-3
+_TINY = 1e-300
 # Cells of the length of a join phase, ms: finer where clients' heartbeats and polls end.
 _EDGES = (
     *(0.0, 30.0, 150.0, 400.0, 700.0, 1_000.0, 1_300.0, 1_700.0, 2_200.0, 2_700.0, 3_200.0, 4_000.0, 5_200.0),
@@ -50,7 +51,6 @@ _POLL_MS = 150.0
 _AT_END_MS, _COMMIT_MS = 15.0, 60.0
 _AROUND_END = (0.0, _AT_END_MS, -_AT_END_MS)
 _NARROW_MS = 30.0
-_EAGER, _COOPERATIVE = 0.05, 0.4
 _DEADLINE_MS = (10.0, 60.0)
 _TIMED = 0.5
 _WAITS = 5
@@ -180,6 +180,17 @@ def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     return Span(waits, spread, start, place, (at - table[place]) / (table[place + 1] - table[place]))
 
 
+def begun(evidence: Evidence, grid: Grid, by: Fitted) -> Array:
+    """Return how likely one that did not depart began the phase, by cell.
+
+    Members of a cooperative group that were given what others give up rejoin at once.
+    """
+    found = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
+    if evidence.withheld:
+        found[grid.edges[1:] >= evidence.since - AT_ONCE_MS] += by.follows / (1 - by.follows)
+    return found
+
+
 @lru_cache(maxsize=_KEPT)
 def _prior(
     grid: Grid, span: Span, deadline: int, busy: float, quiet: int, kept: int, by: Fitted
@@ -233,7 +244,7 @@ def _survived(
     evidence: Evidence, grid: Grid, span: Span, told: Sequence[tuple[Trace, Intervals]], by: Fitted
 ) -> tuple[Array, Array]:
     """Return how likely the last commits of survivors are if the phase ended with one, and if it was held."""
-    broad = _COOPERATIVE if evidence.cooperative else _EAGER
+    broad = by.stray_cooperative if evidence.cooperative else by.stray
     wide = broad / max(evidence.since, 1_000.0)
     ages = np.concatenate([_AROUND_END, grid.table])
     since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in told]
@@ -328,3 +339,11 @@ def learned(before: Sequence[float], likely: Array) -> tuple[float, ...]:
         now = [one * known for one, known in zip(now, before, strict=True)]
     most = max(now)
     return tuple(round((1 - _FORGET) * one / most + _FORGET, 3) for one in now)
+
+
+def learn_heartbeats(seen: Phase, before: Sequence[float]) -> tuple[float, tuple[float, ...]]:
+    """Return the mean length (ms) of a phase in which nobody departed, and what it teaches of heartbeats."""
+    cells = seen.free * seen.grid.width
+    total = max(float(cells.sum()), _TINY)
+    length = float((cells.sum(axis=0) * seen.grid.middle).sum() / total)
+    return length, learned(before, cells.sum(axis=1))

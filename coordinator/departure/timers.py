@@ -29,16 +29,19 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.fitted import Fitted
     from rebalance_monitor.coordinator.departure.hypotheses import Client
 
+LOADED_LATE_MS = 2_500
+"""How much later than it happened samples tell of a coordinator's load, ms."""
+
 # A client commits, and gives up its partitions, within so long before its LeaveGroup.
-_CLOSE_MS, _SLOW_CLOSE_MS, _SLOWLY = 150.0, 1_000.0, 0.2
+_CLOSE_MS, _SLOW_CLOSE_MS = 150.0, 1_000.0
 # A client that is about to check sees the breach of its interval within so long (retry.backoff.ms and more).
 _NOTICED_MS = 500.0
 _MOST_NOTICED_MS = 3_000.0
 # Timers that end later than this after the join phase are never asked for.
 _PAST_MS = 50.0
 _SYNC_MS, _LEAST = 500.0, 1e-6
-# Of clients that leave when the stall ends: how many do so at once, and how many before their session does.
-_AT_ONCE, _AMID = 0.3, 0.4
+# A broker that goes on expires within so long what has run out meanwhile.
+_WAKING_MS = 3_000.0
 # An unknown max.poll.interval, in session timeouts: five minutes is aiokafka's default, beside 10 s.
 _HIDDEN = ((1.0, 5.0, 0.5), (5.0, 35.0, 0.5))
 
@@ -58,16 +61,20 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
 
 
 def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> float:
-    """Return how likely it commits as it closes, where it has something to commit."""
+    """Return how likely it commits as it closes, where it has something to commit: not in a lull."""
     auto = intervals.timer * client.closes * (1.0 if one.named else 1 - by.mistaken)
-    return by.closes_by_hand + (by.closes - by.closes_by_hand) * auto
+    usual = max(intervals.usual, 1.0)
+    return (by.closes_by_hand + (by.closes - by.closes_by_hand) * auto) * usual / (usual + intervals.lull)
 
 
 def _closing(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> list[Wait]:
     """Return how long after such a commit it has closed."""
     last = (1 - intervals.idle) * _finally(one, intervals, client, by) * intervals.extra
     # Both may be of the same millisecond.
-    return [(-SLACK_MS, _CLOSE_MS, last * (1 - _SLOWLY)), (-SLACK_MS, _SLOW_CLOSE_MS, last * _SLOWLY)]
+    return [
+        (-SLACK_MS, _CLOSE_MS, last * (1 - by.closes_slowly)),
+        (-SLACK_MS, _SLOW_CLOSE_MS, last * by.closes_slowly),
+    ]
 
 
 def expired(
@@ -149,9 +156,19 @@ def died(
 
     Before its first commit it may have died before its sync. No wait is returned where none can have ended.
     """
-    if one.alive + _PAST_MS < one.session - max(beats):
+    early = max(*beats, LOADED_LATE_MS * (one.loaded >= 0))
+    if one.woke < 0 and one.alive + _PAST_MS < one.session - early:
         return [[] for _ in beats]
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
+    if one.woke >= 0:
+        until = float(one.alive - one.woke)
+        late: list[Wait] = [(until - LOADED_LATE_MS, until + _WAKING_MS, by.died_before_load)]
+        return [scaled(waits, 1 - by.died_before_load) + late for waits in usual]
+    if 0 <= one.loaded == one.alive:
+        # Samples tell of the load up to so much late.
+        session = float(one.session)
+        dead: list[Wait] = [(session - LOADED_LATE_MS, session + _SYNC_MS, by.died_before_load)]
+        return [scaled(waits, 1 - by.died_before_load) + dead for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     young = by.died_young * (not one.rebalance or one.session <= one.rebalance)
@@ -220,11 +237,12 @@ def _waits_after_poll(
         ]
     if not client.holds:
         return usual, noticed
+    at_once, amid = by.holds_at_once, by.holds_amid
     kept = [
-        scaled(late, _AT_ONCE) + scaled(usual + late, 1 - _AT_ONCE - _AMID, one.session - beat / 2)
+        scaled(late, at_once) + scaled(usual + late, 1 - at_once - amid, one.session - beat / 2)
         for late, beat in zip(noticed, beats, strict=True)
     ]
-    return [*scaled(usual, _AT_ONCE), (limit, limit + one.session, _AMID)], kept
+    return [*scaled(usual, at_once), (limit, limit + one.session, amid)], kept
 
 
 def _ended(waits: Sequence[Wait], session: float, beat: float) -> list[Wait]:

@@ -127,17 +127,21 @@ def held_by(explained: Explained) -> int | None:
 
 
 def details_of(judged: Judged) -> Details:
-    """Return the member that a rebalance waited for, and the evidence for the driver, as details of it.
-
-    History is not judged again.
-    """
-    evidence, explained = judged.evidence, judged.explained
-    if explained is None or not judged.gone:
+    """Return the member that a rebalance waited for, and the evidence for the driver, as details of it."""
+    if judged.explained is None or not judged.gone:
         return {}
-    place = held_by(explained)
+    place = held_by(judged.explained)
     named: Details = {} if place is None else {HELD_BY: judged.gone[place].member.member_id}
-    sent = replace(evidence, departed=evidence.departed[:_MOST_SENT])
-    return named | {MEASURED: encode(sent).decode()}
+    return named | sent(judged)
+
+
+def sent(judged: Judged) -> Details:
+    """Return the evidence that the driver completes, as a detail; history is not judged again."""
+    if judged.explained is None or not judged.gone:
+        return {}
+    evidence = judged.evidence
+    some = replace(evidence, departed=evidence.departed[:_MOST_SENT])
+    return {MEASURED: encode(some).decode()}
 
 
 def why_of(way: Way, one: Departed) -> str:

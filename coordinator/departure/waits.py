@@ -41,7 +41,7 @@ _USUAL_MS = (1_000, 5_000, 10_000, 30_000)
 _MULTIPLE = 0.08
 _LEAST_MS, _LONGER = 50.0, 1.02
 _ALWAYS, _PAUSE = 0.01, 10
-_KEEPS, _SAME_BEAT = 0.02, 0.2
+_KEEPS = 0.02
 # Ages of members, ms, by their order: from a second to hours.
 _AGES_MS = (1_000.0, 4_000.0, 16_000.0, 64_000.0, 256_000.0, 1_024_000.0, 4_096_000.0, 16_384_000.0)
 _OLD_MS = _AGES_MS[-1]
@@ -83,6 +83,7 @@ class Intervals(NamedTuple):
     multiples of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
     last commit was one that its timer did not ask for. `young`: it has never committed, so that the time
     since its last commit is its age: most that meet a fault so early do so at once.
+    `lull`: for how long (ms) it could commit nothing after its last commit.
     """
 
     gaps: tuple[tuple[float, float], ...]
@@ -92,6 +93,7 @@ class Intervals(NamedTuple):
     usual: float
     extra: float = 1.0
     young: bool = False
+    lull: float = 0.0
 
     def waits(self) -> list[Wait]:
         """Return the time since the last commit, at any moment, as a mixture of waits."""
@@ -104,7 +106,7 @@ class Intervals(NamedTuple):
             return [
                 (0.0, age, works * weight * part) for gap, weight in self.gaps for age, part in _ages(gap)
             ]
-        return [(0.0, gap, (1 - self.idle) * weight) for gap, weight in self.gaps]
+        return [(0.0, gap + self.lull, (1 - self.idle) * weight) for gap, weight in self.gaps]
 
     def pauses(self) -> list[Wait]:
         """Return the part of it in which the member had nothing to commit."""
@@ -130,7 +132,7 @@ def of_departed(one: Departed, siblings: Sequence[int], by: Fitted) -> Intervals
     """Return the commit intervals of a departed member; `siblings`: intervals of the members that stayed."""
     idle = _ALWAYS if one.trace.idle else _idleness(one, siblings, by)
     usual = _intervals(one.trace.gaps, siblings, idle, one.since)
-    return usual._replace(extra=_extra(one.trace.gaps), young=one.young)
+    return usual._replace(extra=_extra(one.trace.gaps, by), young=one.young, lull=float(one.lull))
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
@@ -178,7 +180,7 @@ def _intervals(own: Sequence[int], siblings: Sequence[int], idle: float, life: i
     )
 
 
-def _extra(gaps: Sequence[int]) -> float:
+def _extra(gaps: Sequence[int], by: Fitted) -> float:
     """How much likelier the last interval is where the last commit came at any time, and not by a timer.
 
     A timer's commit keeps the beat; the one of a close falls off it, but for a share as wide as the beat is,
@@ -190,7 +192,7 @@ def _extra(gaps: Sequence[int]) -> float:
     median = sorted(before)[len(before) // 2]
     apart = sorted(_off(gap, median) for gap in before)
     width = max(_KEEPS * median, SLACK_MS, 2.0 * apart[len(apart) // 2])
-    by_chance = _SAME_BEAT + (1 - _SAME_BEAT) * min(2 * width / max(median, 1), 1.0)
+    by_chance = by.same_beat + (1 - by.same_beat) * min(2 * width / max(median, 1), 1.0)
     kept = (sum(off <= width for off in apart) + 0.5) / (len(before) + 1)
     return by_chance / kept if _off(last, median) <= width else (1 - by_chance) / (1 - kept)
 

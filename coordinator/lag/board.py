@@ -162,6 +162,11 @@ class Board:
             max(0, known.end_at(partition, end) - known.end_at(partition, begin)) if known is not None else 0
         )
 
+    def came_at(self, topic: str, partition: int, offset: int) -> int | None:
+        """Return when (ms) the record at an offset was written: -1 not yet, None where nobody knows."""
+        known = self._ends.get(topic)
+        return None if known is None else known.came_at(partition, offset)
+
     def _learn(self, sample: EndsSample) -> None:
         for topic, ends in sample.latest.items():
             topic_id = sample.ids.get(topic, "")

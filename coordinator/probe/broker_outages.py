@@ -46,7 +46,7 @@ GIVEN_UP_MS = 3_600_000
 USUAL_MS = 345_000
 """Session and rebalance timeout of members of which none is known: Java's defaults."""
 
-_TENTH, _DOUBT, _SURE = 10, 0.3, 0.85
+_TENTH, _SURE = 10, 0.85
 _EVENTS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
 
 
@@ -113,6 +113,12 @@ class Outages:
         if outage is not None and at >= outage.since + SETTLE_MS:
             outage.reached = at if outage.reached < 0 else min(outage.reached, at)
 
+    def woke(self, finding: Finding, broker: int | None) -> int:
+        """Return when (ms) `broker` went on after an absence that explains the losses, -1 for none."""
+        outage = self._away.get(str(broker))
+        explained = outage is not None and not finding.history and _explains(outage, finding)
+        return _until(outage, finding.at) if outage is not None and explained else -1
+
     def take(self, finding: Finding, broker: int | None) -> Finding | None:
         """Return a finding of a group of `broker` as its outage leaves it, None where it blames a member."""
         outage = self._away.get(str(broker))
@@ -165,13 +171,13 @@ class Outages:
         outage.patience = max(outage.patience, *timeouts, -1)
         silent = seconds(_until(outage, finding.at) - outage.since)
         why = f"broker {broker} did not respond for {silent}, so no heartbeat reached it"
-        rest = (
-            replace(one, confidence=min(one.confidence, _DOUBT)) if one.cause in LOSSES else one
-            for one in finding.causes
-        )
+        # That sessions expired stays as sure as the model is: the broker's absence is why they did.
+        sure = max(_SURE, *(one.confidence for one in finding.causes if one.cause in LOSSES), 0.0)
         calm = self._settings.is_always_on(group)
         severity = finding.severity if calm else KINDS[finding.kind].severity
-        return replace(finding, causes=(CauseEntry(Cause.BROKER_AWAY, _SURE, why), *rest), severity=severity)
+        return replace(
+            finding, causes=(CauseEntry(Cause.BROKER_AWAY, sure, why), *finding.causes), severity=severity
+        )
 
     def _outage_findings(self, broker: str, at: int) -> list[Finding]:
         outage = self._away[broker]

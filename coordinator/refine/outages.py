@@ -1,8 +1,11 @@
 """Silence that an outage explains: no broker answered, or a coordinator was reloaded meanwhile.
 
-A reload gives every member a fresh session, so of a silence that spans one only the part after it counts: a
-whole session timeout of it is an expired session, anything less proves nothing, and no poll interval can be
-told at all. What was found is kept with less confidence; a finding that says nothing else is withdrawn.
+A reload gives every member a fresh session, and whoever wanted to commit while no coordinator was there
+could not. Where the operator has sent its evidence, that is put into it (`with_reload`) and the model judges.
+Of what is judged without it, silences and members of epoch-based groups, only the part after the reload
+counts: a whole session timeout of it is an expired session, anything less proves nothing, and no poll
+interval can be told at all. Such a finding is kept with less confidence (`excuse`), or withdrawn.
+
 Commits in the midst of the time without answers show that only the monitor could not reach the brokers.
 """
 
@@ -12,20 +15,21 @@ from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.departure.beside import KIND_OF
+from msgspec.structs import replace as changed
+
+from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLACK_MS
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.probe.broker_outages import is_in_the_midst
+from rebalance_monitor.coordinator.rebalance.beside import KIND_OF
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
-
-SLACK_MS = 2_500
-"""How much shorter than the session timeout the looks may have seen what came after a reload, ms."""
 
 # One look may fail for reasons of the monitor's own.
 _LOOKS = 2
@@ -68,6 +72,34 @@ class Reach:
         self.away = sorted(away)
 
 
+def with_reload(one: Departed, ended: int, away: Sequence[int], moved_at: int) -> Departed:
+    """Return a departed member with what an outage in its silence, before `ended` (ms), says of it.
+
+    `away`, `moved_at` as of `excuse`.
+    """
+    last = _reloaded(ended - one.alive, ended, away, moved_at)
+    if last < 0:
+        return one
+    loaded = ended - last
+    # It may have worked until its coordinator was away; one that had stopped before could have committed.
+    began = ended - min([at for at in away if ended - one.last_active < at <= last], default=last)
+    worked = one.last_active <= began + 2 * max(one.usual, 0) + SLACK_MS
+    return changed(one, loaded=loaded, lull=max(one.lull, (one.last_active - loaded) * worked))
+
+
+def with_pause(one: Departed, ended: int, woke: int) -> Departed:
+    """Return a departed member silent since before its broker `woke` (ms), with what that says of it."""
+    after = max(0, ended - woke)
+    return changed(one, woke=after) if one.alive > after else one
+
+
+def _reloaded(began: int, ended: int, away: Sequence[int], moved_at: int) -> int:
+    """Return when (ms) its coordinator was last seen away, or to have moved, in a silence; -1 for never."""
+    unanswered = [at for at in away if began < at <= ended]
+    marks = unanswered if len(unanswered) >= _LOOKS else []
+    return max((at for at in (*marks, moved_at) if began < at <= ended), default=-1)
+
+
 def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | None:
     """Return the finding as an outage leaves it, None where nothing is left.
 
@@ -100,9 +132,7 @@ def _weighed(
         return entry
     ended = join_end(finding)
     began = ended - member.silence_ms
-    unanswered = [at for at in away if began < at <= ended]
-    marks = unanswered if len(unanswered) >= _LOOKS else []
-    last = max((at for at in (*marks, moved_at) if began < at <= ended), default=-1)
+    last = _reloaded(began, ended, away, moved_at)
     if last < 0:
         return entry
     after = ended - last

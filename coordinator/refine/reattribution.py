@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure import beside
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, decode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.verdicts import (
@@ -38,6 +37,8 @@ from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import maybe_removed, seconds
+from rebalance_monitor.coordinator.rebalance import beside, report
+from rebalance_monitor.coordinator.refine import waiting_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     Went = Callable[[Finding, str], Listed | None]
+    More = Callable[[Finding, MemberEntry, Departed], Departed]
+    """What else is known of a departed member of a rebalance, put into its evidence."""
 
 SAMPLED = "probe samples saw the join phase begin"
 LISTED = "the broker no longer listed it"
@@ -71,6 +74,7 @@ def timed(
     bounded: Callable[[Finding], Finding],
     went: Went,
     settings: DetectionSettings,
+    more: More | None = None,
 ) -> list[Finding]:
     """Judge departures again that samples have timed; `bounded` puts their bounds on a rebalance.
 
@@ -89,10 +93,10 @@ def timed(
         about = _about(finding)
         if about in again or (about[0] in left and finding.kind not in left[about[0]]):
             continue
-        if finding.kind is not Kind.REBALANCE or MEASURED not in finding.details:
+        if MEASURED not in finding.details:
             out.append(finding)
             continue
-        plain, judged = _reattribute(finding, bounded, went)
+        plain, judged = _reattribute(finding, bounded, went, more)
         again |= {(finding.id, one.member.member_id) for one in judged}
         out.append(_with_causes(plain, judged))
         told = []
@@ -111,7 +115,7 @@ def _about(finding: Finding) -> tuple[str, str]:
 
 
 def _reattribute(
-    finding: Finding, bounded: Callable[[Finding], Finding], went: Went
+    finding: Finding, bounded: Callable[[Finding], Finding], went: Went, more: More | None
 ) -> tuple[Finding, list[_Judged]]:
     """Return the finding without the evidence, and its members judged again where samples say anything."""
     details = dict(finding.details)
@@ -120,11 +124,14 @@ def _reattribute(
     limited = bounded(plain)
     gone = [member for member in plain.members if member.role == "left"][: len(evidence.departed)]
     sampled = _sampled(evidence, plain, limited, [went(limited, one.member_id) for one in gone])
+    if more is not None:
+        sampled = _more(sampled, [more(plain, *told) for told in zip(gone, sampled.departed, strict=False)])
     if sampled == evidence:
         return plain, []
     explained = explain(sampled)
     place = held_by(explained)
-    held: Details = {} if place is None or place >= len(gone) else {HELD_BY: gone[place].member_id}
+    timed = finding.kind is Kind.REBALANCE and place is not None and place < len(gone)
+    held: Details = {HELD_BY: gone[place].member_id} if timed and place is not None else {}
     kept = {name: value for name, value in details.items() if name != HELD_BY}
     judged = [
         _Judged(
@@ -154,16 +161,25 @@ def _sampled(
     return changed(evidence, departed=tuple(departed))
 
 
+def _more(evidence: Evidence, known: Sequence[Departed]) -> Evidence:
+    """Return the evidence with the members that are known better."""
+    return changed(evidence, departed=(*known, *evidence.departed[len(known) :]))
+
+
 def _describe_samples(evidence: Evidence, one: Departed) -> str:
     """Say what samples show: how long the member had been silent as the phase began, or when it departed."""
-    (least, most), text = one.removed, LISTED
+    (least, most), text, work = one.removed, LISTED, waiting_records.describe(one)
+    if one.woke >= 0:
+        work += f"; its broker had not responded until {seconds(one.woke)} before"
+    elif one.loaded >= 0:
+        work += f"; the brokers were away, or its coordinator moved, {seconds(one.loaded)} before"
     if most < 0:
         (least, most), text = evidence.phase, SAMPLED
     if most < 0:
-        return ""
+        return work
     late = max(0, one.last_active - most), max(0, one.last_active - least)
     since = "its last commit" if one.trace.last >= 0 else "its generation began"
-    return f"; {text} {seconds(late[0])} to {seconds(late[1])} after {since}"
+    return f"; {text} {seconds(late[0])} to {seconds(late[1])} after {since}{work}"
 
 
 def _with_causes(plain: Finding, judged: Sequence[_Judged]) -> Finding:
@@ -176,7 +192,9 @@ def _with_causes(plain: Finding, judged: Sequence[_Judged]) -> Finding:
     causes += [maybe_removed(one.member, one.seen.silence) for one in left if one.one.returned]
     # What is unknown of nobody in particular was so because of these.
     causes += [entry for entry in rest if entry.member_id or entry.cause is not Cause.UNKNOWN]
-    return replace(plain, causes=ranked(causes))
+    told = ranked(causes)
+    empty: Details = {"ended_by": report.ended_by(told)} if plain.kind is Kind.GROUP_EMPTY else {}
+    return replace(plain, causes=told, details=plain.details | empty)
 
 
 def _beside(
@@ -194,7 +212,9 @@ def _beside(
     return [
         replace(
             base,
-            id=finding_id(rebalance.cluster, kind, group, anchor, member=gone.member_id),
+            id=stood[0].id
+            if stood and stood[0].kind is kind
+            else finding_id(rebalance.cluster, kind, group, anchor, member=gone.member_id),
             kind=kind,
             confidence=sure,
             severity=settings.severity_of(kind, group, usual),
@@ -209,6 +229,9 @@ def _made(rebalance: Finding, gone: MemberEntry, seen: Measured) -> Finding:
         rebalance,
         evidence="suspected",
         previous_leader=None,
+        incident=None,
+        phase=None,
+        opened_at=None,
         started_at_min=None,
         started_at_max=None,
         join_ms_min=None,

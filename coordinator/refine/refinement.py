@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 LOOKED_MS = 3_000
 """A look this close to a finding would have seen a move that caused it, ms."""
 
-DEADLINE_SLACK_MS = 2_500
-"""How much shorter than the rebalance timeout the looks may have seen a barrier that lasted that long, ms."""
-
 _CLOCKS_MS = 500
 """How far the clocks of brokers and monitor may differ, ms."""
 
@@ -43,8 +40,7 @@ def refine(finding: Finding, looks: LookBack, moved_at: int) -> Finding:
     """Return the finding with what samples of its group add, and its coordinator's move (ms, -1: never)."""
     if finding.kind is not Kind.REBALANCE:
         return finding
-    ended = _expired_barrier(bounded(finding, looks))
-    refined = _moved(_over_capacity(ended, moved_at), moved_at, looks)
+    refined = _moved(_over_capacity(bounded(finding, looks), moved_at), moved_at, looks)
     return _name_short_lived_member(refined, looks.listed)
 
 
@@ -101,30 +97,6 @@ def _longest_between_samples(ended: int, looks: LookBack) -> int | None:
         return None
     apart = (looks.end(after) - before for before, after in pairwise(near))
     return max(*apart, ended + _CLOCKS_MS - near[-1], 0)
-
-
-def _expired_barrier(finding: Finding) -> Finding:
-    """Name the members removed at the join deadline: samples show that the phase lasted until it."""
-    left = {member.member_id for member in finding.members if member.role == "left"}
-    limit = max((member.rebalance_timeout_ms or 0 for member in finding.members), default=0)
-    seen, most = finding.join_ms_min or 0, finding.join_ms_max
-    if not left or finding.group_type != "classic" or not 0 <= limit - seen <= DEADLINE_SLACK_MS < limit:
-        return finding
-    if most is not None and most < limit - _CLOCKS_MS:
-        return finding
-    why = f"the join phase lasted at least {seconds(seen)}; rebalance timeout {seconds(limit)}"
-    dropped = tuple(
-        CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, m.member_id, m.client_id, m.host, m.instance_id)
-        for m in finding.members
-        if m.role == "left" and m.instance_id is None and (m.silence_ms or 0) < (m.session_timeout_ms or 0)
-    )
-    named = {entry.member_id for entry in dropped}
-    rest = tuple(
-        replace(entry, confidence=round(entry.confidence / 10, 2)) if entry.member_id in named else entry
-        for entry in finding.causes
-        if not (entry.member_id in named and entry.cause is Cause.JOIN_DEADLINE_MISSED)
-    )
-    return replace(finding, causes=(*dropped, *sorted(rest, key=lambda entry: -entry.confidence)))
 
 
 def _over_capacity(finding: Finding, moved_at: int) -> Finding:

@@ -129,8 +129,10 @@ class BatchWriter:
             self._publish(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
         else:
             log.info("published before the restart", batch=key.batch_id)
-        # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress.
-        if key != self.told.last:
+        # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress, and
+        # neither is a row of batches that the embedded engine runs again after each failure.
+        last = self.told.last
+        if last is None or key.query_id != last.query_id or key.batch_id > last.batch_id:
             self.told.batches += 1
             self.told.rows += batch.rows
             self.told.last = key

@@ -16,7 +16,7 @@ import structlog
 from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
 from rebalance_monitor.checkpoints.state.codec import StateVersionError
 from rebalance_monitor.cluster.clients.ends import log_ends
-from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, UnpackError
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.batch.batches import BatchKey
@@ -170,7 +170,7 @@ class EmbeddedEngine:
         """Return what is to be logged of a failure. Raises what no next try mends, as what it is."""
         if isinstance(error, ConfigError | AccessDeniedError):
             raise error
-        if isinstance(error, StateVersionError):
+        if isinstance(error, StateVersionError | UnpackError):
             raise ConfigError(str(error)) from error
         path = self._settings.storage.path
         return classify_failure(error, failures, (path, f"{path}/tables"))

@@ -152,7 +152,8 @@ class _Driver:
         """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
         told, looks = batch.findings, seen.looks
         found = self.live.on_samples(looks, summaries, told, read_until(stats)) if looks else []
-        found += self.live.refine(told, served=served(stats))
+        came = None if self.lag is None else self.lag.board.came_at
+        found += self.live.refine(told, served=served(stats), came=came)
         if self.lag is not None:
             busy = groups_seen(looks)
             news = News(

@@ -69,12 +69,12 @@ def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4
     lives = []
     for seed in seeds:
         sim = simulate(draw_plan(Random(seed), profile, faults=faults), seed)  # noqa: S311 - a simulation
-        truth = {one.member: _way(one) for one in sim.truth.removals if one.seen and one.fault != "pause"}
+        truth = {one.member: way_of(one) for one in sim.truth.removals if one.seen and one.fault != "pause"}
         lives += _lives(sim.rows, lambda _, member, truth=truth: truth.get(member))  # type: ignore[misc]
     return lives
 
 
-def _way(one: Removal) -> Way:
+def way_of(one: Removal) -> Way:
     """Return the way of a removal; a static member that stalled for its poll interval expires."""
     static = one.plan.instance is not None
     stalled = static and one.fault == "stall" and one.at - one.last_poll >= one.plan.poll

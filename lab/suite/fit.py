@@ -8,7 +8,10 @@ corpus says nothing stays near its first value. Writes `coordinator/departure/fi
 from __future__ import annotations
 
 import math
+import os
+from multiprocessing import get_context
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +19,16 @@ from rebalance_monitor.coordinator.departure import fitted
 from rebalance_monitor.coordinator.departure.fitted import Fitted
 from rebalance_monitor.lab.suite.departures import Life, answers, recorded, simulated, surprise
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 START = Fitted()
 """The first values: the defaults of the type."""
 
 _PRODUCTION, _FAST = range(260), range(500_000, 500_080)
 _STEPS = (0.9, 0.4)
+# However many processors there are: sums are made in the same order.
+_PARTS = 8
 _MOST_STEPS = 4
 # How far, in log (odds), a constant may wander before it must be worth it.
 _WIDTH = 0.8
@@ -29,25 +37,7 @@ _SHARED = (
     ("deaf_before", "deaf_commits", "deaf_long"),
     ("beat_default", "beat_third"),
     ("late_poll", "busy_poll"),
-)
-# How often members depart in each way, how often two do so by themselves in one join phase, and how many
-# never commit, is no matter of a corpus, which has the faults that it was given. A clean close is the most
-# frequent way of all: a member that is blamed by these alone is blamed wrongly.
-_WAYS = ("left", "died", "stalled", "unjoined", "unsynced", "unknown")
-_GIVEN = frozenset(
-    {
-        *_WAYS,
-        "never_leaves",
-        "together",
-        "apart",
-        "idle_never",
-        "unjoined_enforcing",
-        "moved",
-        "deaf",
-        "closed",
-        "unpolled",
-        "follows",
-    }
+    ("holds_at_once", "holds_amid"),
 )
 _ABOUT = "# `make fit`: "
 _RECORDINGS = Path("tests/fixtures/scenarios")
@@ -61,35 +51,57 @@ def corpus() -> list[Life]:
     return found
 
 
+class Judges:
+    """Processes that judge the corpus, each some parts of it; the sum is that of the parts in their order."""
+
+    def __init__(self, lives: Sequence[Life]) -> None:
+        self._parts = [lives[number::_PARTS] for number in range(_PARTS)]
+        self._pool = get_context("fork").Pool(os.cpu_count(), _keep, (self._parts,))
+
+    def loss(self, by: Fitted) -> float:
+        """Return the surprise of the truth, and what it costs to be far from the first values."""
+        far = (_place(getattr(by, name)) - _place(getattr(START, name)) for name in Fitted._fields)
+        found = self._pool.map(_surprise, [(number, by) for number in range(_PARTS)], chunksize=1)
+        return sum(found) + sum((one / _WIDTH) ** 2 / 2 for one in far)
+
+
+_kept: list[Sequence[Life]] = []
+
+
+def _keep(parts: list[Sequence[Life]]) -> None:
+    _kept[:] = parts
+
+
+def _surprise(asked: tuple[int, Fitted]) -> float:
+    number, by = asked
+    return surprise(_kept[number], by)
+
+
 def fit(lives: list[Life]) -> tuple[Fitted, float]:
     """Return the constants, and the surprise per departure that is left."""
-    best, least = START, _loss(lives, START)
+    judges = Judges(lives)
+    best, least = START, judges.loss(START)
     for step in _STEPS:
-        for name in (one for one in Fitted._fields if one not in _GIVEN):
-            best, least = _along(lives, name, step, best, least)
+        for name in Fitted._fields:
+            best, least = _along(judges, name, step, best, least)
         click.echo(f"steps of {step}: {least:.2f}", err=True)
     count = sum(1 for _ in answers(lives, best))
     return best, surprise(lives, best) / count
 
 
-def _along(lives: list[Life], name: str, step: float, best: Fitted, least: float) -> tuple[Fitted, float]:
+def _along(judges: Judges, name: str, step: float, best: Fitted, least: float) -> tuple[Fitted, float]:
     """Move one constant as long as that helps, up or else down."""
     for sign in (1, -1):
         moved = False
         for _ in range(_MOST_STEPS):
             tried = best._replace(**{name: _shifted(getattr(best, name), sign * step)})
-            loss = _loss(lives, tried) if _is_possible(tried) else math.inf
+            loss = judges.loss(tried) if _is_possible(tried) else math.inf
             if loss >= least - _LEAST_GAIN:
                 break
             best, least, moved = tried, loss, True
         if moved:
             break
     return best, least
-
-
-def _loss(lives: list[Life], by: Fitted) -> float:
-    far = (_place(getattr(by, name)) - _place(getattr(START, name)) for name in Fitted._fields)
-    return surprise(lives, by) + sum((one / _WIDTH) ** 2 / 2 for one in far)
 
 
 def _place(value: float) -> float:

@@ -88,7 +88,9 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("joined", rf"(?:Pending d|D)ynamic member with id {_M} joins group {_G} in \w+ state\. Adding"),
         ("asked", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and requesting the"),
         # The Scala coordinator logs the join itself at DEBUG only; its request to rejoin must do.
-        ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and (?:adding|request the)"),
+        ("joined", rf"{_UNKNOWN}{_G} in \w+ state\. Created a new member id {_M} and (?:add|request the)"),
+        # A client of JoinGroup before version 4 is not asked to join again.
+        ("joined", rf"{_UNKNOWN}{_G} in state \w+\. Created a new member id {_M} and added"),
         # Before 3.0: static members that join and that come back.
         ("joined", rf"Static Member with unknown member id joins group {_G} in \w+ state\. {_MADE}"),
         (

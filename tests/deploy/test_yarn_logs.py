@@ -70,9 +70,9 @@ def test_the_log_of_a_jvm_rolls_at_fifty_megabytes_and_five_are_kept(tmp_path: P
     options += [f"-Dspark.yarn.app.container.log.dir={tmp_path}"]
     with java_gateway((), options) as jvm:
         words = jvm.java.lang.StringBuilder("x" * LINE)
-        log = jvm.org.apache.logging.log4j.LogManager.getLogger("test")
+        javas = jvm.org.apache.logging.log4j.LogManager.getLogger("test")
         for _ in range(8 * ROLLS // LINE):
-            log.warning(words)
+            javas.error(words)
     sizes = {path.name: path.stat().st_size for path in tmp_path.iterdir()}
     assert sizes.keys() == {"monitor.log", *(f"monitor-{number}.log" for number in range(1, 6))}
     assert all(ROLLS <= size < ROLLS + 2 * LINE for name, size in sizes.items() if name != "monitor.log")

@@ -71,6 +71,19 @@ class TopicEnds:
         low = max(0, now - stop)
         return Seconds(low, low, None)
 
+    def came_at(self, partition: int, offset: int) -> int | None:
+        """Return when (ms) the record at `offset` was written: -1 not yet, None without any sample.
+
+        Interpolated; the time of the first sample where it was there by then.
+        """
+        known = self.known(partition)
+        if not known:
+            return None
+        if offset >= known[-1][1]:
+            return -1
+        age = self.age(partition, offset, known[-1][0])
+        return None if age is None else known[-1][0] - age.estimate
+
     def end_at(self, partition: int, at: int) -> int:
         """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
         return _between(self.known(partition), at)

@@ -98,6 +98,13 @@ class _Seen:
 def examples(made: Simulation) -> Iterator[tuple[list[float], Removed]]:
     """Yield what the topic shows of each departure of a simulation, and its cause."""
     causes = {(one.group, one.member): one.cause for one in made.truth.removals}
+    for place, shown in departures(made):
+        if place in causes:
+            yield shown, causes[place]
+
+
+def departures(made: Simulation) -> Iterator[tuple[tuple[str, str], list[float]]]:
+    """Yield what the topic shows of each departure of a simulation, by group and member."""
     groups: dict[str, _Seen] = {}
     for row in made.rows:
         if row.row_kind == rows.COMMIT_RUN:
@@ -108,8 +115,7 @@ def examples(made: Simulation) -> Iterator[tuple[list[float], Removed]]:
             before, now = groups.get(row.group), _as_seen_in_records(found.value, row.record_ts)
             groups[row.group] = now
             for name, shown in _departures(before, now, found.value) if before else ():
-                if (row.group, name) in causes:
-                    yield shown, causes[row.group, name]
+                yield (row.group, name), shown
 
 
 def _commit(groups: dict[str, _Seen], row: Row) -> None:

@@ -96,6 +96,8 @@ def test_a_job_goes_on_from_the_storage_of_an_older_version(older: Path, tmp_pat
             rig.job.require()
         assert [child.name for child in (rig.job.storage / "state").iterdir()] == ["1"]
         assert [finding.id for finding in rig.told()][: len(before)] == before
-        assert [f.phase for f in rig.told() if f.incident == empty.incident] == ["opened", "resolved"]
+        phases = [f.phase for f in rig.told() if f.incident == empty.incident]
+        assert (phases[0], phases[-1]) == ("opened", "resolved")
+        assert set(phases[1:-1]) <= {"updated"}
         lost = next(f for f in rig.told() if f.group == GROUP and f.kind == "session_timeout")
         assert lost.causes[0].client_id == "dies"

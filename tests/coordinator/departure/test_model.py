@@ -281,3 +281,29 @@ def test_four_hundred_departures_in_one_rebalance_are_explained_together() -> No
 def test_evidence_of_a_departure_is_small() -> None:
     one = rebalance(departed(10**6, trace=Trace(10**6, (10**6,) * 8, commits=10**6)), kept=8)
     assert len(layout.encode(one)) < 4_096
+
+
+@pytest.mark.parametrize("session", [10_000, 30_000, 45_000])
+@pytest.mark.parametrize("every", [1_000, 5_000])
+@pytest.mark.parametrize("returned", [0, 1])
+def test_of_two_that_died_together_none_has_left_though_one_is_replaced_at_once(
+    session: int, every: int, returned: int
+) -> None:
+    """The newcomer begins the phase, and the session of the one that ends last holds it.
+
+    Their last commits lie within a commit interval of each other.
+    """
+    last = session, session + 2 * every // 5
+    gone = [departed(age, session, trace=steady(age, every)) for age in last]
+    gone[returned] = replace(gone[returned], returned=layout.SAME_PLACE)
+    found = explain(held_for(session - 3 * every // 10 - 500, *gone))
+    assert all(shares[Way.LEFT] < SURE for shares in found.ways)
+    assert found.ways[0][Way.DIED] >= SURE
+
+
+def test_a_load_of_the_coordinator_begins_every_session_anew() -> None:
+    """Silent for 70 s: that fits an expiry if its coordinator was loaded 45 s ago, and not 20 s ago."""
+    one = departed(70_000, 45_000)
+    fits = explain(rebalance(replace(one, loaded=44_000, lull=26_000))).ways[0][Way.DIED]
+    assert fits >= max(SURE, explain(rebalance(one)).ways[0][Way.DIED])
+    assert explain(rebalance(replace(one, loaded=20_000, lull=50_000))).ways[0][Way.DIED] == 0.0

@@ -71,6 +71,12 @@ def test_a_broker_that_was_paused_is_one_finding_and_no_member_is_blamed(*, nobo
     assert not of(found, Kind.SESSION_TIMEOUT)
     empty = [one for one in of(found, Kind.GROUP_EMPTY) if one.phase == "opened"]
     assert {(one.severity, one.causes[0].cause) for one in empty} == {(Severity.INFO, Cause.BROKER_AWAY)}
+    # What the model says of the members stays: their sessions expired, and this is why.
+    for one in empty:
+        assert [cause.confidence for cause in one.causes] == sorted(
+            (cause.confidence for cause in one.causes), reverse=True
+        )
+        assert max(cause.confidence for cause in one.causes if cause.cause is Cause.SESSION_TIMEOUT) >= 0.8
 
 
 @pytest.mark.parametrize(("lost", "severity"), [(1, Severity.WARNING), (3, Severity.CRITICAL)])

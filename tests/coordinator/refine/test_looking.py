@@ -178,26 +178,6 @@ def lost(silence: int, **fields: object) -> Finding:
 
 
 @pytest.mark.parametrize(
-    ("held", "named"), [(57_499, False), (57_500, True), (60_000, True), (60_001, False)]
-)
-def test_a_barrier_drops_members_at_its_deadline_neither_sooner_nor_later(held: int, *, named: bool) -> None:
-    began = T0 + 100_000 - held
-    told = refine(lost(100), LookBack([began], [began]), -1)
-    assert told is not None
-    assert (told.causes[0].cause is Cause.JOIN_DEADLINE_MISSED) is named
-    assert told.causes[-1].confidence == (0.08 if named else 0.8)
-
-
-def test_a_deadline_drops_neither_static_members_nor_those_whose_session_was_over() -> None:
-    began = T0 + 40_000
-    static = replace(lost(100).members[0], instance_id="s")
-    for one in (lost(6_000), lost(100, members=(static,)), lost(100, group_type="consumer")):
-        told = refine(one, LookBack([began], [began]), -1)
-        assert told is not None
-        assert [entry.cause for entry in told.causes] == [Cause.MEMBER_LEFT]
-
-
-@pytest.mark.parametrize(
     ("silence", "apart", "hinted"),
     [(2_999, 0, True), (3_000, 0, False), (100, -1, False), (100, 30_000, True), (100, 30_001, False)],
 )

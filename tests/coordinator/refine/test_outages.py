@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from rebalance_monitor.coordinator.departure.evidence import Departed, Trace
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.probe.sample import ProbeSample
-from rebalance_monitor.coordinator.refine.outages import Reach, excuse
+from rebalance_monitor.coordinator.refine.outages import Reach, excuse, with_reload
 from tests.coordinator.support.timeline import T0, Client, S, Topic, watched
 
 AT = 1_000_000
@@ -120,6 +121,20 @@ def test_a_probe_that_was_never_answered_knows_of_no_outage() -> None:
     assert again.away == [11_000, 12_000]
     again.on_sample(ProbeSample(140_000, (), (), brokers=((-1, False),)), 20_000)
     assert again.away == []
+
+
+def test_an_outage_in_its_silence_is_evidence_of_a_departed_member() -> None:
+    """Loaded when it was last away; whoever had worked until then could commit nothing meanwhile."""
+    trace = Trace(27_000, (1_000,) * 8, commits=60)
+    one = Departed(SESSION, 300_000, 90_000, trace, "java")
+    away = [AT - 26_000, AT - 25_000, AT - 21_000]
+    seen = with_reload(one, AT, away, -1)
+    assert (seen.loaded, seen.lull, seen.alive) == (21_000, 6_000, 21_000)
+    late = with_reload(one, AT, [AT - 9_000, AT - 8_000], -1)
+    assert (late.loaded, late.lull) == (8_000, 0)
+    assert with_reload(one, AT, away[:1], -1) is one
+    assert with_reload(one, AT, [], AT - 30_000) is one
+    assert with_reload(one, AT, [], AT - 20_000).loaded == 20_000
 
 
 @pytest.mark.parametrize(

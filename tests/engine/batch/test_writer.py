@@ -49,6 +49,16 @@ def test_findings_of_operator_and_driver_are_told(tmp_path: Path) -> None:
     assert all(finding.detected_at == T0 + 70_000 for finding in found)
 
 
+def test_batches_that_run_again_are_no_progress_however_many_they_are(tmp_path: Path) -> None:
+    """The embedded engine runs all since its last state again: what fails behind them is given up in time."""
+    writer = writer_at(Storage(tmp_path))
+    for _ in range(3):
+        for number, batch in enumerate(BATCHES):
+            writer.apply(BatchKey(QUERY, number), batch)
+    assert writer.told.batches == len(BATCHES)
+    assert writer.told.rows == sum(batch.rows for batch in BATCHES)
+
+
 @pytest.mark.parametrize("last", ["group", "removed"])
 def test_the_last_word_about_a_group_counts(last: str) -> None:
     first = "removed" if last == "group" else "group"

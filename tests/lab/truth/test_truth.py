@@ -107,6 +107,11 @@ def _event(line: str) -> tuple[str, str, int, tuple[str, ...]]:
             ("joined", "g", -1, ("m-1",)),
         ),
         (
+            JAVA + "Dynamic member with unknown member id joins group g in state PreparingRebalance. "
+            "Created a new member id m-1 and added the member to the group.",
+            ("joined", "g", -1, ("m-1",)),
+        ),
+        (
             JAVA + "[GroupId g] Member m-1 joins the consumer group using the consumer protocol.",
             ("joined", "g", -1, ("m-1",)),
         ),

@@ -16,6 +16,7 @@ import pytest
 from rebalance_monitor.alerts.runtime.files import Files
 from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError
 from rebalance_monitor.checkpoints.state.manifest import mismatches, read_manifest
+from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION, OLDEST_READ
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch
 from rebalance_monitor.engine.driver.parts import Parts
@@ -48,12 +49,16 @@ def test_what_an_older_ledger_remembers_is_kept_and_goes_on(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_older_manifest_fits_but_for_nothing(name: str) -> None:
+def test_an_older_manifest_fits_but_for_the_version_of_its_state(name: str) -> None:
     manifest = read_manifest(STORAGES / name / "manifest.json")
     assert manifest is not None
     identity = manifest.identity
-    assert identity.codec_version == 3
-    assert mismatches(identity, replace(identity, codec_version=4, product_version="9.9")) == []
+    assert identity.codec_version < OLDEST_READ
+    now = replace(identity, codec_version=CODEC_VERSION, product_version="9.9")
+    (refused,) = mismatches(identity, now)
+    assert f"reads formats from {OLDEST_READ} on" in refused.why
+    assert "The version that wrote it" in refused.keep
+    assert mismatches(replace(identity, codec_version=OLDEST_READ), now) == []
 
 
 def test_what_an_older_dispatcher_remembers_is_kept(tmp_path: Path) -> None:

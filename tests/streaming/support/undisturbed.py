@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.coordinator import removal
-from rebalance_monitor.coordinator.departure import beside
 from rebalance_monitor.coordinator.findings.finding import finding_id
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind, Scope
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
+from rebalance_monitor.coordinator.rebalance import beside
 from rebalance_monitor.coordinator.refine.reattribution import LISTED, SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Of one incident, by the ends.
 MOST_UPDATES = 100
+MESSAGE_BYTES = DetectionSettings().max_message_bytes
 Decided = tuple[str, str, str]
 """Group, kind and id of a finding."""
 
@@ -37,10 +38,9 @@ def findings_of_topic(bootstrap: str) -> list[Finding]:
     properties = {"bootstrap.servers": bootstrap}
     with ClusterAdmin(properties) as admin:
         begins, ends, cluster = admin.begin_offsets(), admin.end_offsets(), admin.cluster_id()
-    shards = {
-        shard: ShardCoordinator(new_shard_state(shard, 0, None), DetectionSettings(), cluster)
-        for shard in begins
-    }
+        # The job judges the size of records by what this broker allows.
+        settings = DetectionSettings(max_message_bytes=admin.max_message_bytes() or MESSAGE_BYTES)
+    shards = {shard: ShardCoordinator(new_shard_state(shard, 0, None), settings, cluster) for shard in begins}
     found = []
     for batch in read_records(properties, Reading(begins, until=ends)):
         for row in decode_batch(batch).to_pylist():

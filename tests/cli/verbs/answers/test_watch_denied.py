@@ -84,7 +84,7 @@ def test_a_login_of_kafkas_own_form_is_enough(
     path = properties_file(broker, tmp_path)
     assert run(["watch", "--command-config", str(path), "--for", "30s", "-o", "jsonl"]) == 0
     said = capsys.readouterr()
-    assert "4 partitions, 1 groups" in said.err
+    assert "4 partitions, 1 group," in said.err
     assert "restless" in {json.loads(line)["group"] for line in said.out.splitlines()}
 
 
@@ -97,6 +97,6 @@ def test_without_read_it_says_so_and_shows_what_the_probe_sees(
     assert run(["watch", "--command-config", str(path), "--for", "40s", "-o", "jsonl"]) == 0
     said = capsys.readouterr()
     assert f"on the topic {TOPIC}" in said.err
-    assert "only the probe looks" in said.err
+    assert "only the probe reports" in said.err
     found = [json.loads(line) for line in said.out.splitlines()]
     assert ("restless", "rebalance_in_progress") in {(one["group"], one["kind"]) for one in found}
