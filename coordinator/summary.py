@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
+from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
 from rebalance_monitor.coordinator.findings.names import short
 from rebalance_monitor.coordinator.storms.storm import is_open
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
-MAX_TOPICS = 20
 MAX_RANGES = 50
 _TELLING = 10
 

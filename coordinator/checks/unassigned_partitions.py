@@ -22,7 +22,7 @@ from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.coordinator.rebalance.report import member_entry
-from rebalance_monitor.coordinator.state.membership import COOPERATIVE
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE, STREAMS_ASSIGNOR
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -37,7 +37,6 @@ TWO_APPLICATIONS = "two applications share this group id"
 _NAMED, _SOME, _SEVERAL = 5, 3, 2
 _MAX_UNOWNED = 20
 _SHARED = 0.4
-_UNJUDGED = frozenset({"stream"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ class Faults:
 
 def judge(state: GroupState, scene: Scene, after: Membership) -> list[Finding]:
     """Open, or resolve, what is wrong in the assignment of a completed generation."""
-    if state.protocol in _UNJUDGED or not is_readable(state, after):
+    if state.protocol == STREAMS_ASSIGNOR or not is_readable(state, after):
         state.checks.unowned = []
         return close(state, scene)
     found = faults(state, after.subscriptions)

@@ -8,6 +8,7 @@ family claims less, never more.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -169,6 +170,7 @@ _BY_TIMEOUTS = {
     (30_000, 30_000): "kafka-go",
     (30_000, 60_000): "kafkajs",
 }
+_THREAD = re.compile(r"-StreamThread-\d+(-(restore-)?consumer)?$")
 _NEWEST_SUBSCRIPTION = 3
 _UUID_TEXT = 22
 _GENERATION_BYTES = 4
@@ -199,6 +201,14 @@ def is_named(client_id: str, family: str) -> bool:
     """Whether a library's default client id, or the shape of what only it sends, names the family."""
     own = next((name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix)), "")
     return own == family or family in _BY_SHAPE
+
+
+def instance_of(client: str) -> str:
+    """Return the instance of Kafka Streams that a thread's client id belongs to; other ids as they are.
+
+    A thread that dies of a record is replaced by one with another number.
+    """
+    return _THREAD.sub("", client)
 
 
 def recognise_848(member_id: str) -> str:

@@ -56,6 +56,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     could commit nothing: no record waited, or no coordinator was there. `loaded`: when samples saw its
     coordinator loaded, which re-arms its session. `woke`: when they saw its coordinator's broker go on that
     had not responded for most of a session, which ends every session at once that had run out meanwhile.
+    `succeeded`: a newcomer is another thread of its instance of Kafka Streams, so its process lives.
     """
 
     session: int
@@ -80,6 +81,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lull: int = 0
     loaded: int = -1
     woke: int = -1
+    succeeded: bool = False
 
     @property
     def last_active(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.commits.client_families import FAMILIES, is_named
+from rebalance_monitor.coordinator.commits.client_families import FAMILIES, instance_of, is_named
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
 from rebalance_monitor.coordinator.departure.evidence import (
     ELSEWHERE,
@@ -40,12 +40,12 @@ def observed(
     max.poll.interval (ms) of clients that send none.
     """
     kept = [before for before, _ in change.kept]
-    back = _returned(state, change)
+    back, succeeded = _returned(state, change), _succeeded(change)
     present = [*state.members, *change.joined]
     return Evidence(
         since=max(0, cst - max(state.ts, state.cst)) if state.ts > 0 else 0,
         aborted=aborted,
-        departed=tuple(_departed(state, one, kept, cst, back, interval) for one in change.left),
+        departed=tuple(_departed(state, one, kept, cst, back, succeeded, interval) for one in change.left),
         survivors=tuple(trace_of(state, one, cst) for one in _best_committers(state, kept)),
         kept=len(kept),
         joined=len(change.joined) + len(change.replaced),
@@ -93,6 +93,7 @@ def _departed(
     kept: Sequence[Member],
     cst: int,
     back: dict[str, int],
+    succeeded: set[str],
     interval: int | None,
 ) -> Departed:
     family, born = FAMILIES[member.family], _born(state, member)
@@ -105,13 +106,14 @@ def _departed(
         family=member.family,
         static=member.instance_id is not None,
         poll_interval=(interval or 0) if family.commits_stalled else 0,
-        returned=back.get(member.member_id, NOT_BACK),
+        returned=SAME_PLACE if member.member_id in succeeded else back.get(member.member_id, NOT_BACK),
         went_on=siblings_committed(member, kept, max(member.last_commit, born)),
         unmoved=_unmoved(state, member) if family.commits_stalled else 0,
         named=is_named(member.client_id, member.family),
         work=work_of(state, member),
         young=not member.commits and member.joined_at >= state.cst,
         worked=cst - member.last_commit if trace.last < 0 < member.last_commit else -1,
+        succeeded=member.member_id in succeeded,
         places=_committed(state, member),
     )
 
@@ -168,6 +170,29 @@ def _returned(state: GroupState, change: Change) -> dict[str, int]:
         elif anywhere and len(state.members) > 1:
             found[one.member_id] = ELSEWHERE
     return found
+
+
+def _succeeded(change: Change) -> set[str]:
+    """Return the ids of departed threads of Kafka Streams in whose instance another thread has joined.
+
+    A process that is restarted numbers its threads as before. Where one dies, the instance goes on with a
+    thread of another number.
+    """
+    threads = [one for one in change.left if instance_of(one.client_id) != one.client_id]
+    if not threads:
+        return set()
+    left = {one.client_id for one in change.left}
+    fresh = Counter(_instance(one) for one in change.joined if one.client_id not in left)
+    found = set()
+    for one in threads:
+        if fresh[_instance(one)] > 0:
+            fresh[_instance(one)] -= 1
+            found.add(one.member_id)
+    return found
+
+
+def _instance(one: Member) -> tuple[str, str]:
+    return instance_of(one.client_id), one.host
 
 
 def _places(one: Member) -> tuple[tuple[str, str], ...]:

@@ -42,8 +42,8 @@ class Measured:
     """What was measured of one departed member, ms.
 
     `silence`: from its last commit, or from its assignment, to the end of the join phase. `cadence`: its
-    usual commit interval, -1 where it has none. `goodbye`: its client sends LeaveGroup as it closes. `held`:
-    the least length of the join phase.
+    usual commit interval, -1 where it has none. `goodbye`: its client sends LeaveGroup as it closes, or went
+    on with another thread. `held`: the least length of the join phase.
     """
 
     session: int
@@ -108,7 +108,7 @@ def measured(evidence: Evidence, one: Departed) -> Measured:
         rebalance=one.rebalance,
         silence=one.last_active,
         cadence=one.usual,
-        goodbye=FAMILIES[one.family].says_goodbye and not one.static,
+        goodbye=(FAMILIES[one.family].says_goodbye or one.succeeded) and not one.static,
         held=evidence.least_phase,
     )
 
@@ -166,9 +166,15 @@ def why_of(way: Way, one: Departed) -> str:
     if one.unmoved and not one.static:
         text += "; its last commits made no progress"
         text += ", those of its siblings did" if one.unmoved > 1 else ""
-    if way is Way.DIED and not one.static and not FAMILIES[one.family].says_goodbye:
-        text += "; its client never sends LeaveGroup, so a planned stop looks the same"
-    return text
+    return text + _or_stopped(one) if way is Way.DIED and not one.static else text
+
+
+def _or_stopped(one: Departed) -> str:
+    """Say of a client that never says goodbye whether it may have been stopped on purpose."""
+    if one.succeeded:
+        return "; another thread of its instance had joined before its session ended: the thread died"
+    goodbye = FAMILIES[one.family].says_goodbye
+    return "" if goodbye else "; its client never sends LeaveGroup, so a planned stop looks the same"
 
 
 def _acknowledged(one: Departed) -> str:

@@ -7,8 +7,6 @@ is known, and nothing is named that a client of the group does not have.
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,8 @@ from rebalance_monitor.coordinator.checks import unassigned_partitions
 from rebalance_monitor.coordinator.checks.assignment_skew import KNOWN
 from rebalance_monitor.coordinator.checks.unassigned_partitions import TWO_APPLICATIONS
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
-from rebalance_monitor.coordinator.explain import schedules
+from rebalance_monitor.coordinator.explain import returns, schedules
+from rebalance_monitor.coordinator.explain.facts import Advice, Facts, caused, named_by, times
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import MAJORITY
@@ -24,21 +23,16 @@ from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import visits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable
 
-    from rebalance_monitor.coordinator.assignors.compare import Spread
     from rebalance_monitor.coordinator.commits.client_families import Family
-    from rebalance_monitor.coordinator.explain.dossier import Gap, Gaps
-    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
-    from rebalance_monitor.coordinator.settings import DetectionSettings
-    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+    from rebalance_monitor.coordinator.explain.dossier import Gap
+    from rebalance_monitor.coordinator.state.group_state import Member
 
 SHORT_SESSION_MS = 10_000
 USUAL_SESSION_MS = 45_000
 LONG_SESSION_MS = 90_000
 _NEAR = 0.5
-_CHURN = 3
-_CHANGED = 2
 _EAGER_CHURN = 5
 _LIVES = frozenset({Cause.JOIN_DEADLINE_MISSED, Cause.POLL_INTERVAL_EXCEEDED})
 _EAGER = frozenset({"range", "roundrobin", "sticky"})
@@ -47,50 +41,15 @@ _RECENT = 10
 _NAMED = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """One piece of advice: what to do, the numbers that speak for it, and the client that they are of."""
-
-    about: str
-    advice: str
-    reason: str
-    client_id: str | None = None
-    host: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What the rules look at; `now` and `options` (spread now, and by assignor) as `explain` found them."""
-
-    state: GroupState
-    findings: tuple[Finding, ...]
-    gaps: Gaps
-    settings: DetectionSettings
-    now: Spread | None = None
-    options: Mapping[str, Spread] = field(default_factory=dict)
-    assignors: Mapping[str, str] = field(default_factory=dict)
-    size: int = 0
-    subscriptions: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    @property
-    def members(self) -> list[Member]:
-        """The group's members."""
-        return self.state.members
-
-    @property
-    def families(self) -> list[Family]:
-        """What is known of the clients of the members."""
-        return [FAMILIES[member.family] for member in self.members]
-
-
 def advise(facts: Facts) -> list[Advice]:
     """Return all that the rules say, in the order of the table."""
     return [advice for rule in RULES for advice in rule(facts)]
 
 
 def _poll(facts: Facts) -> Iterable[Advice]:
-    """Compare max.poll.interval with the time between commits, and with breaches."""
-    breached = _caused(facts, Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED)
+    """Compare max.poll.interval with commits and breaches."""
+    breached = caused(facts, Cause.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED)
+    breached *= not _who(facts, *_LIVES) <= returns.unclosed_clients(facts)
     longest = ((gap, one) for one in facts.members for gap in facts.gaps.get(one.member_id, {}).values())
     near = [(gap, member) for gap, member in longest if may_be_a_poll(gap, member)]
     if near:
@@ -103,34 +62,30 @@ def _poll(facts: Facts) -> Iterable[Advice]:
             reason += "; that may be one batch, or a time without records"
             more = f"check its lag at that time: if it had records to read all that time, {more}"
         yield Advice("max.poll.interval.ms", more, reason, member.client_id, member.host)
-    elif breached and facts.families and all(one.enforces_poll is False for one in facts.families):
-        reason = f"members did not rejoin within the rebalance timeout {_times(breached)} lately"
+    elif breached and (not _who(facts, Cause.POLL_INTERVAL_EXCEEDED) or _waits_on(facts)):
+        reason = f"members did not rejoin within the rebalance timeout {times(breached)} lately"
         remedy = "end a batch, or a handler, when the group rebalances, or raise it above the longest batch"
         yield Advice("rebalance timeout", remedy, reason)
     elif breached:
-        reason = f"members stopped polling for max.poll.interval.ms {_times(breached)} lately"
+        reason = f"members stopped polling for max.poll.interval.ms {times(breached)} lately"
         remedy = f"raise it above the longest batch, {_sooner(facts.families)}"
         yield Advice("max.poll.interval.ms", remedy, reason)
 
 
-def _unclosed(facts: Facts) -> Iterable[Advice]:
-    """Speak of consumers that are created anew while the old ones live on, and hold up the group."""
-    again: Counter[tuple[str, str]] = Counter()
-    for finding in facts.findings:
-        lived = {c.member_id for c in finding.causes if c.cause in _LIVES and c.confidence >= MAJORITY}
-        came = {(m.client_id, m.host) for m in finding.members if m.role == "joined"}
-        left = (m for m in finding.members if m.role == "left" and m.member_id in lived)
-        again.update({(m.client_id, m.host) for m in left} & came)
-    for (client, host), times in again.most_common(1):
-        if times >= _CHANGED:
-            reason = f"{times} times a new member of it joined while the group waited for an old one"
-            remedy = "if it makes a new consumer after an error, let it close the old one first"
-            yield Advice("close()", remedy, reason, client, host)
+def _who(facts: Facts, *causes: Cause) -> set[tuple[str, str]]:
+    """Return client id and host of the members of which a majority speaks for one of these causes."""
+    named = [one for cause in causes for one in named_by(facts, cause) if one.confidence >= MAJORITY]
+    return {(one.client_id or "", one.host or "") for one in named}
+
+
+def _waits_on(facts: Facts) -> bool:
+    """Whether no client of the group leaves by itself when its application does not poll."""
+    return bool(facts.families) and all(one.enforces_poll is False for one in facts.families)
 
 
 def _shared(facts: Facts) -> Iterable[Advice]:
-    """Speak for group ids of their own where several applications share this one."""
-    strangers = _named_by(facts, Cause.CONNECT_CONFIGS_DIFFER)
+    """Name applications that share this group id."""
+    strangers = named_by(facts, Cause.CONNECT_CONFIGS_DIFFER)
     for client, host in sorted({(one.client_id or "", one.host or "") for one in strangers}):
         remedy = "give the worker's Connect cluster its own, or the config.storage.topic of the others"
         yield Advice("group.id", remedy, strangers[-1].why, client, host)
@@ -139,9 +94,12 @@ def _shared(facts: Facts) -> Iterable[Advice]:
         reason = "members subscribe to sets of topics that have none in common: "
         reason += unassigned_partitions.described(facts.members, apart, facts.subscriptions)
         yield Advice("group.id", f"{TWO_APPLICATIONS}: give each one of its own", reason)
-    elif shared := _named_by(facts, Cause.GROUP_ID_SHARED):
+    elif shared := named_by(facts, Cause.GROUP_ID_SHARED):
+        why = shared[-1].why
         remedy = "give the application that uses assign(), or only commits, one of its own"
-        yield Advice("group.id", remedy, shared[-1].why)
+        if TWO_APPLICATIONS in why:
+            remedy = f"{TWO_APPLICATIONS}: give each one of its own"
+        yield Advice("group.id", remedy, why)
     asked = {topic for topics in facts.subscriptions.values() for topic in topics}
     foreign = visits.unsubscribed(facts.state, asked)
     if foreign:
@@ -149,10 +107,6 @@ def _shared(facts: Facts) -> Iterable[Advice]:
             f"offsets are committed for topics to which no member subscribes: {', '.join(foreign[:_NAMED])}"
         )
         yield Advice("group.id", "look for a member that assigns itself, or a transactional producer", reason)
-
-
-def _named_by(facts: Facts, cause: Cause) -> list[CauseEntry]:
-    return [one for finding in facts.findings for one in finding.causes if one.cause is cause]
 
 
 def _sooner(families: list[Family]) -> str:
@@ -170,15 +124,15 @@ def may_be_a_poll(gap: Gap, member: Member) -> bool:
 
 
 def _session(facts: Facts) -> Iterable[Advice]:
-    """Name session timeouts under 10 s, and far over 45 s in groups without static members."""
+    """Name session timeouts under 10 s, or far over 45 s without static members."""
     found = sorted({m.session_timeout for m in facts.members if m.session_timeout > 0})
     if facts.state.group_type != "classic" or not found:
         return
     usual = f"the default since Kafka 3.0 is {seconds(USUAL_SESSION_MS)}"
     if found[0] < SHORT_SESSION_MS:
-        expired = _caused(facts, Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED)
+        expired = caused(facts, Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED)
         reason = f"{seconds(found[0])}: a pause of a collector or of the network this long expires a member"
-        reason += f"; members expired {_times(expired)} lately" if expired else ""
+        reason += f"; members expired {times(expired)} lately" if expired else ""
         yield Advice("session.timeout.ms", f"raise it; {usual}", reason)
     if found[-1] > LONG_SESSION_MS and not any(m.instance_id for m in facts.members):
         reason = f"{seconds(found[-1])}: partitions of a member that crashed stand still that long"
@@ -186,7 +140,7 @@ def _session(facts: Facts) -> Iterable[Advice]:
 
 
 def _heartbeat(facts: Facts) -> Iterable[Advice]:
-    """Say the largest heartbeat interval that the session timeouts allow; the interval is in no record."""
+    """Say the largest heartbeat interval that the session timeouts allow."""
     sessions = [m.session_timeout for m in facts.members if m.session_timeout > 0]
     if facts.state.group_type == "classic" and sessions:
         most = seconds(min(sessions) // 3)
@@ -198,8 +152,11 @@ def _mixed(facts: Facts) -> Iterable[Advice]:
     """Name timeouts and client families that differ within the group."""
     classic = facts.state.group_type == "classic"
     for about, values in (
-        ("session.timeout.ms", {m.session_timeout for m in facts.members if classic}),
-        ("max.poll.interval.ms", {m.rebalance_timeout for m in facts.members}),
+        (
+            "session.timeout.ms",
+            {m.session_timeout for m in facts.members if classic and m.session_timeout > 0},
+        ),
+        ("max.poll.interval.ms", {m.rebalance_timeout for m in facts.members if m.rebalance_timeout > 0}),
     ):
         if len(values) > 1:
             listed = ", ".join(seconds(value) for value in sorted(values))
@@ -212,7 +169,7 @@ def _mixed(facts: Facts) -> Iterable[Advice]:
 
 
 def _assignors(facts: Facts) -> Iterable[Advice]:
-    """Name assignors that differ: preferred by members of KIP-848 groups, or used to and fro."""
+    """Name assignors that differ between members, or change to and fro."""
     preferred = {name for name in facts.assignors.values() if name}
     if len(preferred) > 1:
         reason = f"members prefer {', '.join(sorted(preferred))}; the most wanted one is used"
@@ -224,80 +181,8 @@ def _assignors(facts: Facts) -> Iterable[Advice]:
         yield Advice("partition.assignment.strategy", "finish the roll-out, or take it back", reason)
 
 
-def _static(facts: Facts) -> Iterable[Advice]:
-    """Speak for static membership where clients go and come back, or all members are restarted in turn."""
-    returns = _returns(facts.findings)
-    again = [who for who, times in returns.items() if times > 1]
-    restarts = [f.details["restarted"] for f in facts.findings if f.kind is Kind.ROLLING_RESTART]
-    timeout = "session.timeout.ms" if facts.state.group_type == "classic" else "consumer.session.timeout.ms"
-    remedy = f"set it per process, and {timeout} above the time a restart takes"
-    able = {family.static for family in facts.families}
-    remedy += "" if able == {True} else ", if the client supports it"
-    static = any(m.instance_id for m in facts.members) or bool(_instances(facts.findings, "left"))
-    if facts.state.group_type == "share" or False in able or static:
-        pass
-    elif sum(returns[who] for who in again) >= _CHURN:
-        client, host = max(again, key=lambda who: returns[who])
-        reason = f"came back {returns[client, host]} times lately, each time with two rebalances"
-        yield Advice("group.instance.id", remedy, reason, client, host)
-    elif restarts:
-        reason = f"a rolling restart of {restarts[-1]} members lately: two rebalances for each of them"
-        yield Advice("group.instance.id", remedy, reason)
-    expired = _caused(facts, Cause.STATIC_MEMBER_EXPIRED)
-    if expired and (changed := _changed_ids(facts)):
-        remedy = "give each process one that stays the same over deployments, as the name of a StatefulSet's "
-        remedy += "pod does and that of a Deployment's does not, or leave it out"
-        reason = (
-            f"{changed} instance ids expired lately, others came, none came back: the group waits for the "
-        )
-        reason += "session of each that is gone"
-        yield Advice("group.instance.id", remedy, reason)
-    elif expired and any(m.instance_id for m in facts.members):
-        session = max(m.session_timeout for m in facts.members)
-        reason = f"static members expired {_times(expired)} lately; session timeout {seconds(session)}"
-        yield Advice(timeout, "raise it above the time a restart takes", reason)
-
-
-def _changed_ids(facts: Facts) -> int:
-    """Count the instance ids that departed, where none is back and as many new ones joined since."""
-    gone, came = _instances(facts.findings, "left"), _instances(facts.findings, "joined", "replaced")
-    there = {member.instance_id for member in facts.members}
-    back = {name for name, at in gone.items() if name in there or came.get(name, -1) > at}
-    since = max((came.get(name, -1) for name in gone), default=-1)
-    fresh = [name for name, at in came.items() if name not in gone and at > since]
-    return len(gone) if _CHANGED <= len(gone) <= len(fresh) and not back else 0
-
-
-def _instances(findings: Iterable[Finding], *roles: str) -> dict[str, int]:
-    """Return instance id -> when (ms) a member last departed or joined under it, as `roles` say."""
-    kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
-    return {
-        member.instance_id: finding.at
-        for finding in findings
-        if finding.kind in kinds
-        for member in finding.members
-        if member.role in roles and member.instance_id is not None
-    }
-
-
-def _returns(findings: Iterable[Finding]) -> Counter[tuple[str, str]]:
-    """Count by client and host the dynamic members that came after one of the same had left."""
-    away: Counter[tuple[str, str]] = Counter()
-    returns: Counter[tuple[str, str]] = Counter()
-    for finding in findings:
-        if finding.kind is not Kind.REBALANCE:
-            continue
-        dynamic = [member for member in finding.members if member.instance_id is None]
-        away.update((member.client_id, member.host) for member in dynamic if member.role == "left")
-        for who in [(member.client_id, member.host) for member in dynamic if member.role == "joined"]:
-            back = away[who] > 0
-            away[who] -= back
-            returns[who] += back
-    return returns
-
-
 def _scheduled(facts: Facts) -> Iterable[Advice]:
-    """Suggest to declare a schedule on which members come and go; it is not followed before it is."""
+    """Suggest to declare a schedule on which members come and go."""
     every = schedules.interval(facts.findings)
     if every is not None and not facts.settings.expected_churn:
         reason = f"members join, work and leave every {seconds(every)}, each time with a LeaveGroup"
@@ -334,7 +219,7 @@ def _change(facts: Facts, wanted: str) -> str:
 
 
 def _spread(facts: Facts) -> Iterable[Advice]:
-    """Name the assignor that would spread better, with its moves, and members beyond the partitions."""
+    """Name an assignor that would spread better, and members beyond the partitions."""
     now, state = facts.now, facts.state
     classic = state.group_type == "classic"
     if now is None or (classic and state.protocol not in KNOWN):
@@ -365,29 +250,18 @@ def _size(facts: Facts) -> Iterable[Advice]:
         yield Advice("max.message.bytes", "raise it for the offsets topic, or split the group", reason)
 
 
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
-
-
-def _caused(facts: Facts, *causes: Cause) -> int:
-    """Count departures with a confident claim of one of these causes; causes of one departure add up."""
-    kinds = {Kind.REBALANCE, Kind.GROUP_EMPTY}
-    shares: Counter[tuple[str, str | None]] = Counter()
-    for finding in facts.findings:
-        for cause in finding.causes if finding.kind in kinds else ():
-            shares[finding.id, cause.member_id] += round(100 * cause.confidence) * (cause.cause in causes)
-    return sum(share >= 100 * facts.settings.attribution_confidence for share in shares.values())
-
-
 RULES: tuple[Callable[[Facts], Iterable[Advice]], ...] = (
     _poll,
-    _unclosed,
+    returns.unclosed,
+    returns.blocked,
+    returns.threads,
+    returns.leader,
     _shared,
     _session,
     _heartbeat,
     _mixed,
     _assignors,
-    _static,
+    returns.static,
     _scheduled,
     _eager,
     _spread,

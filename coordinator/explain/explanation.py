@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator.checks import assignment_skew
 from rebalance_monitor.coordinator.commits import positions, topic_names
 from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import TOLD
+from rebalance_monitor.coordinator.explain.facts import Facts
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
@@ -58,7 +59,7 @@ def explain(
     now = compare.current(members) if members else None
     epochs = state.group_type == "consumer"
     options = compare.alternatives(members, counts, epochs=epochs)
-    facts = advice.Facts(
+    facts = Facts(
         state,
         tuple(dossier.findings),
         dossier.gaps,

@@ -128,6 +128,7 @@ KINDS: dict[Kind, KindSpec] = {
             "threshold_ms": "duration from which a rebalance is stuck, ms",
             "waits_for": "client ids of members that have not rejoined, suspected by their commits",
             "waits_for_confidence": "how sure that is",
+            "ends_at": "when members that have not rejoined are removed",
         }
         | _COST,
     ),
@@ -293,7 +294,8 @@ KINDS: dict[Kind, KindSpec] = {
             "skipped": "partitions that nobody owns, between others of their topic that are owned",
             "applications": "sets of members without a common topic; from 2 on, several share the id",
             "unowned_topics": "subscribed topics that nobody owns; not checked without `unowned`",
-            "unowned": "partitions of these topics, confirmed by the brokers",
+            "grown_topics": "topics with new partitions that nobody owns",
+            "unowned": "their partitions without an owner, confirmed by the brokers",
             "arrived": "records that arrived there since",
         },
     ),

@@ -252,8 +252,9 @@ def _explains(outage: Away, finding: Finding) -> bool:
     """
     if outage.looks < LEAST_LOOKS or not outage.heard < finding.at or not _may_reach(outage, finding.at):
         return False
-    sessions = [one.session_timeout_ms or 0 for one in finding.members if one.role == "left"]
-    return (_until(outage, finding.at) - outage.heard) * 3 >= min(sessions, default=0) * 2
+    sessions = [one.session_timeout_ms for one in finding.members if one.role == "left"]
+    known = [one for one in sessions if one is not None]
+    return bool(known) and (_until(outage, finding.at) - outage.heard) * 3 >= min(known) * 2
 
 
 def _may_reach(outage: Away, at: int) -> bool:

@@ -62,5 +62,16 @@ def limits_of(
     return limits(settings, sessions, _each(members, "rebalance_timeout_ms"))
 
 
+def deadline(summary: Mapping[str, Any], group: Watched) -> int:
+    """Return when (ms) the coordinator ends the join phase of a classic group at the latest; -1 if unknown.
+
+    It removes whoever has not rejoined within the longest rebalance timeout. Newcomers are in no summary, and
+    may have a longer one.
+    """
+    longest = max(_each(summary.get("member_list", ()), "rebalance_timeout_ms"), default=-1)
+    known = longest > 0 and summary.get("group_type") == "classic" and not group.again
+    return group.since + longest if known else -1
+
+
 def _each(members: Iterable[Mapping[str, Any]], name: str) -> list[int]:
     return [int(one.get(name, -1)) for one in members]

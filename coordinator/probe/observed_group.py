@@ -35,7 +35,7 @@ class Watched(msgspec.Struct):
     before it was first seen. `newcomers`: see `newcomers.py`; `worst`: whom an open storm was told to be by,
     at `worst_at`; `updates`: how often it was told again. `waits`: whom its stuck barrier waits for, as far
     as that is known; `loudness`: how loud that was told, `threshold`: from which duration on,
-    `stuck_updates`: how often again.
+    `stuck_updates`: how often again; `ends_at`: when its coordinator removes whoever is missing, -1 unknown.
     """
 
     opened: int
@@ -66,6 +66,7 @@ class Watched(msgspec.Struct):
     loudness: str = ""
     threshold: int = -1
     stuck_updates: int = 0
+    ends_at: int = -1
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
         """Whether a generation completed between two samples, so that `at` shows another join phase."""

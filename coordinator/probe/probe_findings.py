@@ -69,7 +69,11 @@ class Probed:
             return told
         else:
             group.stuck_updates, phase = group.stuck_updates + 1, "updated"
-        group.waits, group.loudness = list(waits), loud
+        group.waits, group.loudness, group.ends_at = (
+            list(waits),
+            loud,
+            group_summaries.deadline(summary, group),
+        )
         return [*told, self.stuck(name, group, at, phase, state)]
 
     def stuck(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
@@ -83,6 +87,10 @@ class Probed:
             "duration_ms": duration,
             "threshold_ms": group.threshold,
         }
+        if phase != "resolved" and group.ends_at > at:
+            details["ends_at"] = group.ends_at
+            why += "; commits do not show who has not rejoined, and who has not within another "
+            why += f"{seconds(group.ends_at - at)} is removed"
         causes = (CauseEntry(Cause.UNKNOWN, 1.0, why),)
         usual = Severity(group.loudness) if group.loudness else KINDS[Kind.REBALANCE_STUCK].severity
         severity = self.settings.severity_of(Kind.REBALANCE_STUCK, name, usual)

@@ -18,21 +18,33 @@ from rebalance_monitor.coordinator.findings.wording import counted, seconds
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 _MAX_TOPICS, _NAMED = 20, 3
-_LAST_COMMITS_MS = 3_000
-"""The longest heartbeat interval of most clients: within it those that went may have committed yet."""
+_LEAST_REACH_MS = 3_000
+"""The longest heartbeat interval of most clients: within it members may commit yet what they had before."""
+
+_MOST_REACH_MS = 60_000
 
 _REPEATEDLY = 3
 _RESET, _ANOTHER, _READY = 0.7, 0.8, 0.6
+
+
+def reach(members: Iterable[Member]) -> int:
+    """Return for how long (ms) after a rebalance members may commit what they owned before it.
+
+    An application that commits by a timer of its own does so until the timer's next turn, so the reach is the
+    longest interval at which they were seen to commit, within bounds.
+    """
+    longest = max((member.cadence for member in members), default=-1)
+    return min(max(longest, _LEAST_REACH_MS), _MOST_REACH_MS)
 
 
 def note(state: GroupState, at: int, topics: Iterable[str]) -> None:
     """Take a commit at `at` (ms) for these topics to a group that has no members."""
     members_own, visits = {*state.topics, *state.subscriptions.names}, state.empty.visits
     for topic in topics:
-        if topic in members_own and at <= state.cst + _LAST_COMMITS_MS:
+        if topic in members_own and at <= state.cst + _LEAST_REACH_MS:
             continue
         last, times, own = visits.get(topic, (-1, 0, 0))
         if topic in visits or len(visits) < _MAX_TOPICS:
@@ -86,7 +98,7 @@ def unsubscribed(state: GroupState, asked: Collection[str]) -> list[str]:
     more than it subscribes to, and those of a transactional producer, whose requests need not name a member.
     A commit within reach of the rebalance may be of a member that subscribed to the topic before it.
     """
-    since = max(state.cst, state.ts) + _LAST_COMMITS_MS
+    since = max(state.cst, state.ts) + reach(state.members)
     places = positions.places_of(state.positions) if state.members and asked else {}
     return sorted(
         topic

@@ -105,7 +105,7 @@ def _over_capacity(finding: Finding, moved_at: int) -> Finding:
     if not soon or finding.group_type != "classic":
         return finding
     gone = [member for member in finding.members if member.role == "left"]
-    active = [m for m in gone if (m.silence_ms or 0) < (m.session_timeout_ms or 0) // 2]
+    active = [m for m in gone if m.silence_ms is not None and 2 * m.silence_ms < (m.session_timeout_ms or 0)]
     if not active or any(member.role == "joined" for member in finding.members):
         return finding
     why = f"{counted(len(active), 'active member')} removed {seconds(finding.at - moved_at)} after the "

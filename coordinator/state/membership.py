@@ -10,6 +10,9 @@ from rebalance_monitor.decoders.layouts.twins import quickly_made
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import Member
 
+STREAMS_ASSIGNOR = "stream"
+"""Of classic Kafka Streams, whose members subscribe to more than their tasks read."""
+
 COOPERATIVE = frozenset({"cooperative-sticky", "stream", "compatible", "sessioned"})
 """Protocols whose members keep partitions through a rebalance and may need a second one to hand them on."""
 

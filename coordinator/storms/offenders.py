@@ -22,7 +22,6 @@ MAIN_SHARE = 1 / 3
 """A client behind less of the rebalances is not called the worst offender."""
 NO_OFFENDER = "no member is behind a third of the rebalances"
 _LEAST_CHARACTERS, _SEVERAL = 3, 2
-_THREAD = re.compile(r"-StreamThread-\d+(-(restore-)?consumer)?$")
 _PIECES = re.compile(r"[-._]")
 
 
@@ -46,14 +45,6 @@ def main_offender(details: Details) -> Offender | None:
     if not client or not isinstance(share, int | float) or not is_main(share):
         return None
     return Offender(str(client), str(details.get("worst_host", "")).lstrip("/"), share)
-
-
-def instance_of(client: str) -> str:
-    """Return the instance of Kafka Streams that a thread's client id belongs to; other ids as they are.
-
-    A thread that dies of a record is replaced by one with another number.
-    """
-    return _THREAD.sub("", client)
 
 
 def common(clients: Mapping[str, int], of: int) -> Details:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.commits.client_families import instance_of
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -33,7 +34,6 @@ from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.storms import (
     crash_loops,
-    offenders,
     rolling_restarts,
     scoring,
     static_takeovers,
@@ -165,7 +165,7 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
     if not state.members and code is not Code.FAILED:
         event[2] = int(code in YOUNG)
     if offender is not None and offender.host:
-        event[3] = f"{offenders.instance_of(offender.client_id)} {offender.host}"
+        event[3] = f"{instance_of(offender.client_id)} {offender.host}"
         event += [offender.member_id, offender.instance_id or ""]
     state.storm.events.append(event)
     rolling_restarts.follow(state.storm, empty=not state.members)

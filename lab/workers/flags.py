@@ -28,8 +28,9 @@ class Flags:
     manual (after each poll), record (after each record), timer (the application's, every `commit_ms`) or
     none. `delay_ms` is for how long Kafka Connect waits for a lost worker. `mode` is subscribe; assign for
     confluent (a simple consumer: it commits without being a member); deaf for the Go and Node clients (while
-    they are busy they heartbeat and do not rejoin); the raw worker has modes of its own. One with many
-    `groups` has a client in each, named after the group with a number. `timings` of a herd, each as
+    they are busy they heartbeat and do not rejoin); apart for Kafka Connect (the worker has a config topic of
+    its own); the raw worker has modes of its own. One with many `groups` has a client in each, named after
+    the group with a number; one with many `clients` has so many in its group. `timings` of a herd, each as
     `session/heartbeat/commit/poll/way` (lab/workers/timings.py), go to its groups in turn. `fetch_ms` is for
     how long a broker may wait for records, 0 for the client's own default.
     """
@@ -51,6 +52,7 @@ class Flags:
     mode: str = "subscribe"
     delay_ms: int = 8_000
     groups: int = 1
+    clients: int = 1
     timings: str = ""
     fetch_ms: int = 0
 
@@ -61,7 +63,7 @@ class Flags:
 
     def spelled_out(self) -> list[str]:
         """Give the command line of a worker of a herd: `--each` says how its groups differ."""
-        if self.groups == 1 and not self.timings:
+        if self.groups == self.clients == 1 and not self.timings:
             return self.arguments()
         differing = (
             "group",
@@ -71,6 +73,7 @@ class Flags:
             "commit_ms",
             "commit",
             "processing_s",
+            *(("client_id",) if self.clients > 1 else ()),
         )
         each = (
             " ".join(f"{name.replace('_', '-')}={getattr(one, name)}" for name in differing)
@@ -79,7 +82,7 @@ class Flags:
         return [*self.arguments(), "--each", ";".join(each)]
 
     def each(self) -> Iterator[Flags]:
-        """Give the flags of every group's client; a herd's differ in time-outs and commits.
+        """Give the flags of every client; those of a herd's groups differ in time-outs and commits.
 
         No poll interval comes nearer to a session timeout that is the broker's, and so the same for all.
         """
@@ -87,7 +90,7 @@ class Flags:
             yield from self._timed()
             return
         if self.groups == 1:
-            yield self
+            yield from self._crowd()
             return
         for number, name in enumerate(group_names(self)):
             slower = SPREAD[0] + (SPREAD[1] - SPREAD[0]) * number / (self.groups - 1)
@@ -99,6 +102,13 @@ class Flags:
                 poll_ms=round(self.poll_ms * (max(slower, 1.0) if self.protocol == "consumer" else slower)),
                 commit_ms=round(self.commit_ms * CADENCES[number % len(CADENCES)]),
             )
+
+    def _crowd(self) -> Iterator[Flags]:
+        if self.clients == 1:
+            yield self
+            return
+        for number in range(self.clients):
+            yield replace(self, clients=1, client_id=f"{self.client_id}-{number:03d}")
 
     def _timed(self) -> Iterator[Flags]:
         timings = [Timing.read(text) for text in self.timings.split(",")]

@@ -1,10 +1,12 @@
-"""Topics that members subscribe to and no member owns: whether they exist, and what arrives there.
+"""Partitions that members subscribe to and no member owns: whole topics, and partitions that a topic gained.
 
-No record says whether a subscribed topic exists, so the coordinator only lists those without an owner. Here
-the ends of such a topic are asked for as the ends of consumed topics are (asking creates no topic). A topic
-that the brokers describe is missing from the assignment if the current generation began after they first
-described it, or once every client must have heard of it: clients refresh their metadata every five minutes by
-default (`metadata.max.age.ms`). The finding is critical once records arrive that no member reads.
+No record says whether a subscribed topic exists, or how many partitions a topic has. Here the ends of topics
+without an owner are asked for like those of consumed topics (asking creates none). The partitions that the
+brokers describe are compared with those that are assigned. A whole topic is missing from the assignment if
+the generation began after the brokers first described it. Else the group has as long as clients may take to
+hear of it: they refresh their metadata every five minutes by default, sarama every ten
+(`metadata.max.age.ms`, `Metadata.RefreshFrequency`); kafka-go never does unless it is told to watch. The
+finding is critical once records arrive that nobody will read.
 """
 
 from __future__ import annotations
@@ -17,32 +19,44 @@ from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
 from rebalance_monitor.coordinator.findings.incidents import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.incidents import lag_finding, lag_resolved
+from rebalance_monitor.coordinator.lag.owners import CUT, partitions
+from rebalance_monitor.coordinator.state.membership import STREAMS_ASSIGNOR
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     Summaries = Mapping[str, Mapping[str, Any]]
 
-METADATA_MS = 300_000
+METADATA_MS = 630_000
+"""The longest default of clients, ten minutes, and half a minute for the rebalance that follows."""
+
 SETTLED_MS = 10_000
 """A cooperative rebalance hands over in a second generation, which follows the first at once."""
 
 _NAMED = 5
+_Version = tuple[int | None, int]
 
 
 class Described(msgspec.Struct, array_like=True):
-    """A topic as the brokers describe it: since which sample (ms), its records then, and what it has now."""
+    """A topic as the brokers describe it: since which sample (ms), and since which with so many partitions.
+
+    `first` and `last`: the ends of its partitions at that first sample (0 of one that came later), and now.
+    """
 
     since: int
-    first: int
-    last: int
-    partitions: int
+    grown: int
+    first: tuple[int, ...]
+    last: tuple[int, ...]
+
+    def arrived(self, partitions: Iterable[int]) -> int:
+        """Return how many records came to these partitions since the first sample."""
+        return sum(self.last[one] - self.first[one] for one in partitions if one < len(self.last))
 
 
 class Opened(Incident, array_like=True):
@@ -53,7 +67,7 @@ class Opened(Incident, array_like=True):
 
 
 class _Memory(msgspec.Struct):
-    topics: dict[str, Described] = {}
+    described: dict[str, Described] = {}
     open: dict[str, Opened] = {}
 
 
@@ -65,6 +79,7 @@ class Unowned:
     ) -> None:
         self._settings, self._cluster = settings, cluster
         self._memory = msgspec.convert(state or {}, _Memory)
+        self._assigned: dict[str, tuple[_Version, dict[str, set[int]]]] = {}
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -78,16 +93,45 @@ class Unowned:
 
     def on_sample(self, sample: EndsSample, summaries: Summaries, busy: Collection[str]) -> list[Finding]:
         """Judge every group at a sample; `busy`: groups that rebalance, of which nothing new is said."""
-        self._describe(sample, wanted(summaries))
+        lacking = {
+            group: lacks
+            for group, summary in summaries.items()
+            if summary.get("state") == Status.STABLE and (lacks := self._lacks(group, summary, sample))
+        }
+        self._describe(sample, {topic for lacks in lacking.values() for topic in lacks})
+        for group in self._assigned.keys() - summaries.keys():
+            del self._assigned[group]
         found: list[Finding] = []
-        for group in [name for name in self._memory.open if not unowned_of(summaries.get(name, {}))]:
+        for group in self._memory.open.keys() - lacking.keys():
             is_stable = summaries.get(group, {}).get("state") == Status.STABLE
             found += self.end(group, sample.at, "completed" if is_stable else "withdrawn")
-        for group, summary in summaries.items():
-            topics = unowned_of(summary)
-            if topics and group not in busy:
-                found += self._judge(group, summary, topics, sample.at)
+        for group, lacks in lacking.items():
+            if group not in busy:
+                found += self._judge(group, summaries[group], lacks, sample.at)
         return found
+
+    def _lacks(
+        self, group: str, summary: Mapping[str, Any], sample: EndsSample
+    ) -> dict[str, Collection[int]]:
+        """Return topic -> its partitions without an owner; of a topic that nobody owns none may be known."""
+        found: dict[str, Collection[int]] = {
+            topic: range(self._count(topic, sample)) for topic in unowned_of(summary)
+        }
+        version = summary.get("generation"), int(summary.get("at", -1))
+        known = self._assigned.get(group)
+        if known is None or known[0] != version:
+            known = self._assigned[group] = version, assigned(summary)
+        for topic, owned in known[1].items():
+            count = self._count(topic, sample)
+            if count > len(owned):
+                found[topic] = [one for one in range(count) if one not in owned]
+        return found
+
+    def _count(self, topic: str, sample: EndsSample) -> int:
+        """Return how many partitions a topic has: what was known, where a sample has no answer."""
+        known = self._memory.described.get(topic)
+        before = () if known is None or topic in sample.gone else known.last
+        return len(sample.latest.get(topic, before))
 
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
         """Resolve what is open of a group at `at` (ms)."""
@@ -112,28 +156,34 @@ class Unowned:
 
     def _describe(self, sample: EndsSample, topics: AbstractSet[str]) -> None:
         """Keep what the brokers say of these topics; a topic without an answer stays as it was."""
-        known = self._memory.topics
+        known = self._memory.described
         for topic in known.keys() - topics | (known.keys() & sample.gone):
             del known[topic]
         for topic in topics & sample.latest.keys():
             ends = sample.latest[topic]
             if not ends or min(ends) < 0:
                 continue
-            records, before = sum(ends), known.get(topic)
-            # Fewer records than before: the topic was made anew.
-            if before is None or records < before.last:
-                before = known[topic] = Described(sample.asked_at, records, records, len(ends))
-            before.last, before.partitions = records, len(ends)
+            before = known.get(topic)
+            # Fewer records or partitions than before: the topic was made anew.
+            if before is None or len(ends) < len(before.last) or sum(ends) < sum(before.last):
+                before = known[topic] = Described(sample.asked_at, sample.asked_at, ends, ends)
+            if len(ends) > len(before.last):
+                before.grown = sample.asked_at
+                before.first += (0,) * (len(ends) - len(before.last))
+            before.last = ends
 
     def _judge(
-        self, group: str, summary: Mapping[str, Any], topics: Collection[str], at: int
+        self, group: str, summary: Mapping[str, Any], lacks: Mapping[str, Collection[int]], at: int
     ) -> list[Finding]:
-        missing = tuple(topic for topic in topics if self._is_missing(topic, summary["at"], at))
+        unowned = unowned_of(summary)
+        missing = tuple(
+            topic for topic in lacks if self._is_missing(topic, summary["at"], at, whole=topic in unowned)
+        )
         known = self._memory.open.get(group)
         if not missing:
             return self.end(group, at, "withdrawn") if known is not None else []
-        described = [self._memory.topics[topic] for topic in missing]
-        arrived = sum(one.last - one.first for one in described)
+        arrived = sum(self._memory.described[topic].arrived(lacks[topic]) for topic in missing)
+        count = sum(len(lacks[topic]) for topic in missing)
         if known is not None and (known.arriving or not arrived):
             return []
         since = at if known is None else known.opened_at
@@ -155,20 +205,19 @@ class Unowned:
             state=summary["state"],
             topics=missing[:MAX_TOPICS],
             topics_total=len(missing),
-            partitions_affected=sum(one.partitions for one in described),
-            details={
-                "unowned_topics": ", ".join(missing[:_NAMED]),
-                "unowned": sum(one.partitions for one in described),
-                "arrived": arrived,
-            },
+            partitions_affected=count,
+            details={**_named(missing, unowned), "unowned": count, "arrived": arrived},
         )
         self._memory.open[group] = Opened(found.incident or "", since, missing, arriving=arrived > 0)
         return [found]
 
-    def _is_missing(self, topic: str, assigned_at: int, at: int) -> bool:
-        known = self._memory.topics.get(topic)
+    def _is_missing(self, topic: str, assigned_at: int, at: int, *, whole: bool) -> bool:
+        known = self._memory.described.get(topic)
         if known is None or at < assigned_at + SETTLED_MS:
             return False
+        if not whole:
+            # A leader may have assigned by the number of partitions that it knew.
+            return at >= known.grown + METADATA_MS
         return assigned_at > known.since or at >= max(known.since, assigned_at) + METADATA_MS
 
 
@@ -180,3 +229,35 @@ def wanted(summaries: Summaries) -> frozenset[str]:
 def unowned_of(summary: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the topics that members of a settled group subscribe to and none owns."""
     return tuple(summary.get("unowned_topics", ())) if summary.get("state") == Status.STABLE else ()
+
+
+def assigned(summary: Mapping[str, Any]) -> dict[str, set[int]]:
+    """Return topic -> partitions that its members own; nothing where the summary does not list all of them.
+
+    Nor of groups in which not every partition needs an owner: of Kafka Streams, Connect and share groups.
+    """
+    members = summary.get("member_list", ())
+    found: dict[str, set[int]] = {}
+    if not _is_plain(summary) or len(members) < int(summary.get("members") or 0):
+        return found
+    for member in members:
+        given = member.get("assigned", {})
+        if len(given) >= MAX_TOPICS or any(CUT in ranges for ranges in given.values()):
+            return {}
+        for topic, ranges in given.items():
+            found.setdefault(topic, set()).update(partitions(ranges))
+    return found
+
+
+def _is_plain(summary: Mapping[str, Any]) -> bool:
+    if summary.get("group_type") == "classic":
+        return summary.get("protocol_type") == "consumer" and summary.get("protocol") != STREAMS_ASSIGNOR
+    return summary.get("group_type") == "consumer"
+
+
+def _named(missing: Collection[str], unowned: Collection[str]) -> Details:
+    parts = {
+        "unowned_topics": [topic for topic in missing if topic in unowned],
+        "grown_topics": [topic for topic in missing if topic not in unowned],
+    }
+    return {name: ", ".join(topics[:_NAMED]) for name, topics in parts.items() if topics}

@@ -47,7 +47,7 @@ def observe(body: bytearray, place: int, lag: int | None, at: int, *, paused: bo
     if lag is None and not paused:
         return
     before, base, low, moved, grown, rising, risen, cadence = _TRACK.unpack_from(body, place * SIZE)
-    if lag == before == low and not paused and (grown >= 0 or 0 <= lag - base <= windows.MARKER):
+    if lag == before == low and not paused and (grown >= 0 or 0 <= base <= lag <= base + windows.MARKER):
         # It stays at its low, as most do: a rise would begin now, and nothing else changes.
         _RISING.pack_into(body, place * SIZE + _RISING_AT, at)
         return

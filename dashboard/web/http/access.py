@@ -68,9 +68,9 @@ class Access:
     def write_problem(self, headers: Headers) -> tuple[int, str] | None:
         """Return why a request that may read may not change anything (status, sentence), None if it may.
 
-        A caller that may change something has shown the token, or a proxy has signed it in: without either no
-        one has. A proxy may know people by a cookie, which browsers send for foreign pages too: those cannot
-        send JSON without asking first, and the browser says that they are foreign.
+        A caller that may change something has shown the token, or a proxy has signed it in: where neither is
+        configured, no caller may. A proxy may know people by a cookie, which browsers send for foreign pages
+        too: those cannot send JSON without asking first, and the browser says that they are foreign.
         """
         if self.token is None and not self.proxies:
             return 403, NO_WRITERS

@@ -14,7 +14,8 @@ import org.apache.kafka.connect.runtime.Connect;
 
 /**
  * A distributed Kafka Connect worker. `connector NAME TASKS` creates, or reconfigures, a sink that writes the
- * topics into a file; its tasks are a consumer group of their own, `connect-NAME`.
+ * topics into a file; its tasks are a consumer group of their own, `connect-NAME`. With `--mode apart` it has a
+ * config topic of its own, as a worker of another cluster that was given this group id.
  */
 public final class ConnectWorker extends Life {
     private final HttpClient http = HttpClient.newHttpClient();
@@ -54,7 +55,11 @@ public final class ConnectWorker extends Life {
             found.put(kind + ".converter", "org.apache.kafka.connect.converters.ByteArrayConverter");
         }
         for (String kind : new String[] {"config", "offset", "status"}) {
-            found.put(kind + ".storage.topic", flag("group", "") + ".connect-" + kind);
+            String owner = flag("group", "");
+            if (kind.equals("config") && flag("mode", "").equals("apart")) {
+                owner = flag("client-id", owner);
+            }
+            found.put(kind + ".storage.topic", owner + ".connect-" + kind);
             found.put(kind + ".storage.replication.factor", "1");
         }
         found.put("offset.storage.partitions", "2");

@@ -3,10 +3,12 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Properties;
+import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
@@ -17,12 +19,14 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * A worker on Kafka Streams: classic groups, and KIP-1071 with `--protocol streams`. Its one thread reads the
  * topics and keeps nothing, but with `--mode stateful` every record; then tasks warm up elsewhere before they
- * move. `stall` holds the thread up in the middle of a record.
+ * move. `stall` holds the thread up in the middle of a record. `poison` makes the next record kill its thread;
+ * Streams puts another one in its place, which has the next number, and the old one's member never leaves.
  */
 public final class StreamsWorker extends Life {
     private static final String STORE = "seen";
 
     private final AtomicReference<Double> stall = new AtomicReference<>(0.0);
+    private final AtomicBoolean poison = new AtomicBoolean();
     private final KafkaStreams streams;
 
     private StreamsWorker(String[] arguments) throws Exception {
@@ -73,6 +77,9 @@ public final class StreamsWorker extends Life {
     }
 
     private void process() {
+        if (poison.getAndSet(false)) {
+            throw new IllegalStateException("a record that cannot be processed");
+        }
         double seconds = stall.getAndSet(0.0);
         if (seconds > 0) {
             tellStall(seconds);
@@ -104,6 +111,7 @@ public final class StreamsWorker extends Life {
     @Override
     void begin() {
         streams.setStateListener((now, before) -> tell("state", "state", now.name(), "member", member()));
+        streams.setUncaughtExceptionHandler(error -> StreamThreadExceptionResponse.REPLACE_THREAD);
         streams.start();
     }
 
@@ -119,7 +127,8 @@ public final class StreamsWorker extends Life {
 
     @Override
     boolean obey(String[] command) {
-        return false;
+        poison.set(command[0].equals("poison"));
+        return poison.get();
     }
 
     @Override

@@ -4,7 +4,7 @@ Each folder holds `records.parquet`, the probe's samples (`sightings.jsonl.gz`) 
 right, which findings must be there (`must`) and which must not (`never`). A pattern names what it asks of a
 finding: fields by equality, `members` by the client ids of those that the finding lists as `left` (or lists
 at all), `causes` by some cause for each pattern, `details` by those that it names, `confidence` as the least.
-`times`: how many findings match at the least.
+`times`: how many findings match at the least. `group`: the group's name, where it is not the folder's.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rebalance_monitor.coordinator.assignors.compare import Spread
-from rebalance_monitor.coordinator.explain import advice
+from rebalance_monitor.coordinator.explain import advice, returns
 from rebalance_monitor.coordinator.explain.dossier import open_dossier
 from rebalance_monitor.coordinator.explain.explanation import Place, explain
 from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
@@ -124,6 +124,16 @@ def test_mixed_timeouts_and_clients_are_named() -> None:
     told = advised(topic)
     assert "30.0 s, 45.0 s" in about(told, "session.timeout.ms")[0]["reason"]
     assert "java, librdkafka" in about(told, "clients")[0]["reason"]
+
+
+def test_a_timeout_that_was_not_read_differs_from_none() -> None:
+    topic = Epochs()
+    topic.join(0, EPOCHS_A, 1, (0,))
+    topic.bump(1_000, 2)
+    topic.target(1_000, 2)
+    topic.ack(1_500, EPOCHS_A, 2, (0,))
+    topic.ack(1_600, EPOCHS_B, 2, (1,))
+    assert about(advised(topic), "max.poll.interval.ms") == []
 
 
 def test_assignors_that_change_to_and_fro_are_named() -> None:
@@ -261,8 +271,8 @@ def test_no_assignor_is_advised_to_applications_that_bring_their_own() -> None:
 def test_every_rule_is_in_the_table() -> None:
     rules = {
         value
-        for name, value in vars(advice).items()
-        if name.startswith("_") and getattr(value, "__annotations__", {}).get("return") == "Iterable[Advice]"
+        for value in [*vars(advice).values(), *vars(returns).values()]
+        if getattr(value, "__annotations__", {}).get("return") == "Iterable[Advice]"
     }
     assert set(advice.RULES) == rules
 

@@ -55,10 +55,17 @@ def test_a_stuck_rebalance_names_the_members_that_all_others_wait_for() -> None:
 def test_where_all_members_are_alike_nobody_is_named() -> None:
     live = Live(SETTINGS, "c1")
     alike = [one for one in SUMMARY["member_list"] if one["member_id"] in {"fast", "quick"}]  # type: ignore[index]
-    found = live.on_samples(
-        [look(at, seen=True) for at in range(9_000, 72_000, 1_000)], {"g": {**SUMMARY, "member_list": alike}}
-    )
-    assert [f.members for f in found if f.kind is Kind.REBALANCE_STUCK] == [()]
+    summary = {
+        **SUMMARY,
+        "group_type": "classic",
+        "member_list": [one | {"rebalance_timeout_ms": 300_000} for one in alike],
+    }
+    looks = [look(at, seen=True) for at in range(9_000, 72_000, 1_000)]
+    (stuck,) = [f for f in live.on_samples(looks, {"g": summary}) if f.kind is Kind.REBALANCE_STUCK]
+    assert stuck.members == ()
+    # But when its coordinator removes whoever it is.
+    assert stuck.details["ends_at"] == T0 + 309_000
+    assert stuck.causes[0].why.endswith("who has not within another 240.0 s is removed")
 
 
 def probed(at: int, *, seen: bool, answered: tuple[bool, ...] = (True, False)) -> ProbeSample:

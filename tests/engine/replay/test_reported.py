@@ -60,7 +60,10 @@ def test_a_reported_case_gets_the_advice_that_helps(
     name: str, captures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By the settings that it is about; `never`: words that made it worse."""
-    assert run(["explain", name, "--capture", str(captures / name), "-o", "json"]) == 0
+    assert (
+        run(["explain", expected(name).get("group", name), "--capture", str(captures / name), "-o", "json"])
+        == 0
+    )
     advice, asked = json.loads(capsys.readouterr().out)["advice"], expected(name)["advice"]
     assert {one["about"] for one in advice} >= set(asked["must"])
     for words in asked["never"]:

@@ -55,6 +55,15 @@ def test_the_groups_of_a_herd_differ_in_time_outs_and_commits_and_keep_their_pro
         assert one.poll_ms / one.session_ms == pytest.approx(alone.poll_ms / alone.session_ms, rel=0.01)
 
 
+def test_one_process_may_have_many_clients_of_one_group() -> None:
+    crowd = Flags("x:1", "g", "t", client_id="host-1", clients=24)
+    assert [(one.group, one.client_id, one.clients) for one in crowd.each()] == [
+        ("g", f"host-1-{number:03d}", 1) for number in range(24)
+    ]
+    words = crowd.spelled_out()
+    assert words[words.index("--each") + 1].count("client-id=host-1-") == 24
+
+
 @pytest.mark.broker
 def test_commits_are_taken_while_preparing_and_refused_while_completing_or_with_an_old_generation(
     lab_broker: LabBroker, tmp_path: Path

@@ -12,7 +12,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.outputs import GroupOut
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag, News
-from rebalance_monitor.coordinator.lag.judging.unowned import METADATA_MS
+from rebalance_monitor.coordinator.lag.judging.unowned import METADATA_MS, assigned
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import T0, Client, Topic, outputs
 
@@ -34,6 +34,8 @@ def summaries(*generations: tuple[int, list[Client]], protocol: str = "range") -
 class Driver:
     """The lag part as the job drives it: each batch in a process that begins with what was saved."""
 
+    topic = "payments"
+
     def __init__(self) -> None:
         self.saved: dict[str, Any] = {}
         self.asked: frozenset[str] = frozenset()
@@ -43,8 +45,8 @@ class Driver:
         self, at: int, said: dict[str, dict[str, Any]], *ends: int, gone: bool = False, busy: bool = False
     ) -> list[Finding]:
         lag = Lag(SETTINGS, "c1", json.loads(json.dumps(self.saved)))
-        latest = {"payments": ends} if ends else {}
-        missing = frozenset({"payments"} if gone else ())
+        latest = {self.topic: ends} if ends else {}
+        missing = frozenset({self.topic} if gone else ())
         sample = EndsSample(T0 + at - 10, T0 + at, latest, gone=missing)
         rebalancing = frozenset({"g"} if busy else ())
         found = lag.on_batch([], News({}, (), rebalancing, [sample], said, T0 + at, T0 + at))
@@ -72,7 +74,7 @@ def test_it_opens_once_every_client_must_have_heard_of_the_topic_and_ends_with_t
     assert (opened.topics, opened.partitions_affected) == (("payments",), 3)
     assert driver.opened == {opened.id}
     assert driver.batch(25_000 + METADATA_MS, said, 5, 5, 5) == []
-    (resolved,) = driver.batch(30_000 + METADATA_MS, summaries((0, [MISSING]), (350_000, [RIGHT])), 5, 5, 5)
+    (resolved,) = driver.batch(30_000 + METADATA_MS, summaries((0, [MISSING]), (650_000, [RIGHT])), 5, 5, 5)
     assert (resolved.incident, resolved.resolution) == (opened.id, "completed")
     assert not driver.opened
 
@@ -98,6 +100,48 @@ def test_it_is_critical_from_when_records_arrive() -> None:
     assert driver.batch(30_000 + METADATA_MS, said, 9) == []
 
 
+class Grown(Driver):
+    """The topic of which the group owns partitions 0 and 1."""
+
+    topic = "orders"
+
+
+def test_partitions_that_a_topic_gained_open_once_every_client_must_have_heard_of_them() -> None:
+    driver, said = Grown(), summaries((0, [RIGHT]))
+    assert driver.batch(20_000, said, 50, 60) == []
+    assert driver.batch(40_000, said, 55, 65, 0, 0) == []
+    assert driver.batch(39_000 + METADATA_MS, said, 80, 90, 0, 0) == []
+    (opened,) = driver.batch(40_000 + METADATA_MS, said, 80, 90, 0, 0)
+    assert (opened.severity, opened.topics, opened.partitions_affected) == (Severity.WARNING, ("orders",), 2)
+    assert opened.details == {"grown_topics": "orders", "unowned": 2, "arrived": 0}
+    (louder,) = driver.batch(50_000 + METADATA_MS, said, 80, 90, 4, 3)
+    assert (louder.phase, louder.severity, louder.details["arrived"]) == ("updated", Severity.CRITICAL, 7)
+    # A sample without an answer says nothing.
+    assert driver.batch(55_000 + METADATA_MS, said) == []
+    whole = [Client("m1", (0, 1, 2, 3))]
+    (resolved,) = driver.batch(60_000 + METADATA_MS, summaries((0, [RIGHT]), (650_000, whole)), 80, 90, 4, 3)
+    assert (resolved.incident, resolved.resolution) == (opened.id, "completed")
+
+
+def test_a_leader_that_assigns_by_the_old_number_of_partitions_has_the_time_of_the_others() -> None:
+    driver = Grown()
+    driver.batch(20_000, summaries((0, [RIGHT])), 5, 5, 0)
+    again = summaries((0, [RIGHT]), (30_000, [RIGHT]))
+    assert driver.batch(METADATA_MS, again, 5, 5, 9) == []
+    assert driver.batch(20_000 + METADATA_MS, again, 5, 5, 9)
+
+
+@given(protocol=st.sampled_from(["stream", "range"]), members=st.integers(1, 4))
+def test_groups_whose_assignment_is_whole_or_not_known_whole_lack_nothing(
+    protocol: str, members: int
+) -> None:
+    said = summaries((0, [Client(f"m{n}", (n,)) for n in range(members)]), protocol=protocol)
+    if protocol == "range":
+        assert assigned(said["g"]) == {"orders": set(range(members))}
+        said["g"]["members"] += 1
+    assert assigned(said["g"]) == {}
+
+
 @pytest.mark.parametrize("answer", ["none", "gone", "unknown"])
 def test_what_the_brokers_do_not_confirm_is_never_claimed(answer: str) -> None:
     driver, said = Driver(), summaries((0, [MISSING]))
@@ -110,7 +154,7 @@ def test_a_topic_that_is_deleted_or_a_group_that_empties_ends_it() -> None:
         driver, said = Driver(), summaries((0, [MISSING]))
         driver.batch(20_000, said, 5)
         (opened,) = driver.batch(20_000 + METADATA_MS, said, 5)
-        after = said if end == "deleted" else summaries((0, [MISSING]), (320_000, []))
+        after = said if end == "deleted" else summaries((0, [MISSING]), (640_000, []))
         (resolved,) = driver.batch(60_000 + METADATA_MS, after, gone=end == "deleted")
         assert (resolved.phase, resolved.incident) == ("resolved", opened.id)
         assert resolved.resolution == "withdrawn"
