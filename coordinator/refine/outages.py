@@ -88,9 +88,12 @@ def with_reload(one: Departed, ended: int, away: Sequence[int], moved_at: int) -
 
 
 def with_pause(one: Departed, ended: int, woke: int) -> Departed:
-    """Return a departed member silent since before its broker `woke` (ms), with what that says of it."""
+    """Return a departed member silent since before its broker `woke` (ms), with what that says of it.
+
+    A session that cannot have run out by then says nothing.
+    """
     after = max(0, ended - woke)
-    return changed(one, woke=after) if one.alive > after else one
+    return changed(one, woke=after) if one.alive - after >= one.session - SLACK_MS else one
 
 
 def _reloaded(began: int, ended: int, away: Sequence[int], moved_at: int) -> int:

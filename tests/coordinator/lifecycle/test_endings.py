@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.finding import MEASURED, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.outputs import RemovedOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -23,7 +23,9 @@ def test_an_empty_group_opens_and_the_next_generation_resolves_it() -> None:
     topic.generation(90_000, 3, [A])
     opened, resolved = of(findings(topic.sorted()), Kind.GROUP_EMPTY)
     assert (opened.phase, resolved.phase) == ("opened", "resolved")
-    assert opened.details == {"ended_by": "session"}
+    assert opened.details["ended_by"] == "session"
+    # The evidence is for the driver.
+    assert opened.details.keys() == {"ended_by", MEASURED}
     assert resolved.incident == opened.id
     assert resolved.opened_at == opened.at == T0 + 30_500 + S + 200
 

@@ -9,7 +9,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.probe.sample import ProbeSample
-from rebalance_monitor.coordinator.refine.outages import Reach, excuse, with_reload
+from rebalance_monitor.coordinator.refine.outages import Reach, excuse, with_pause, with_reload
 from tests.coordinator.support.timeline import T0, Client, S, Topic, watched
 
 AT = 1_000_000
@@ -156,3 +156,10 @@ def test_commits_in_the_midst_of_an_absence_show_that_there_was_none(
         reach.on_sample(ProbeSample(at, (), (), brokers=((1, answered),)), 0)
     reach.serve(commits, looks)
     assert reach.away == left
+
+
+@pytest.mark.parametrize(("silence", "over"), [(SESSION - 3_000, False), (SESSION, True), (90_000, True)])
+def test_a_broker_that_wakes_expires_what_has_run_out_and_nothing_else(silence: int, *, over: bool) -> None:
+    trace = Trace(silence, (1_000,) * 8, commits=60)
+    one = Departed(SESSION, 300_000, 95_000, trace, "java")
+    assert (with_pause(one, AT, AT).woke == 0) is over
