@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow.parquet as pq
 import pytest
 
@@ -20,9 +21,11 @@ from rebalance_monitor.checkpoints.state.codec import (
     encode_state,
 )
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
+from rebalance_monitor.coordinator.findings.massed import BESIDE
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.coordinator.state.group_state import GroupState, Learned
 from rebalance_monitor.decoders import Row, decode_batch
 
 if TYPE_CHECKING:
@@ -55,6 +58,19 @@ def findings(state: ShardState, rows: list[Row], later_ms: int = 0) -> list[Find
     return [output.finding for output in outputs if isinstance(output, FindingOut)]
 
 
+def unlearned(state: ShardState) -> dict[str, GroupState]:
+    """Return the groups without what the departure model learned: the versions have different models."""
+    learned = {name: Learned(group.learned.idle_families) for name, group in state.groups.items()}
+    return {
+        name: msgspec.structs.replace(group, learned=learned[name]) for name, group in state.groups.items()
+    }
+
+
+def said(found: list[Finding]) -> list[tuple[str, str | None]]:
+    """Return the ids and phases of findings, without the ones that rest on the departure model."""
+    return [(one.id, one.phase) for one in found if one.kind not in BESIDE]
+
+
 def test_a_state_of_the_version_before_is_the_one_that_this_version_makes_of_the_same_rows() -> None:
     """And it goes on alike: no incident that is open is opened twice, none is left without its end."""
     ended: Counter[str] = Counter()
@@ -65,9 +81,9 @@ def test_a_state_of_the_version_before_is_the_one_that_this_version_makes_of_the
             first = [row for row in rows[shard] if row.last_offset <= upgraded.last_offset]
             rest = rows[shard][len(first) :]
             before = findings(undisturbed, first)
-            assert dict(decode_state(blob).groups) == dict(undisturbed.groups)
+            assert unlearned(decode_state(blob)) == unlearned(undisturbed)
             after = findings(undisturbed, rest, LATER_MS)
-            assert findings(upgraded, rest, LATER_MS) == after
+            assert said(findings(upgraded, rest, LATER_MS)) == said(after)
             opened = {one.incident for one in before if one.phase == "opened"}
             ended.update(one.kind for one in after if one.phase == "resolved" and one.incident in opened)
     assert ended.keys() >= {
