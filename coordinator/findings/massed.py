@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from hashlib import sha256
+from statistics import median_low
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
@@ -116,7 +117,7 @@ def _one_for(found: Sequence[Finding], events: Mapping[str, Finding]) -> Finding
     members = tuple(member for one in found for member in one.members)
     total = None if event is None else before(event)
     silences = sorted(member.silence_ms for member in members if member.silence_ms is not None)
-    cause, least = first.causes[0].cause, min(one.confidence for one in found)
+    cause, usual = first.causes[0].cause, median_low(one.confidence for one in found)
     why = _why(len(found), total, silences)
     if event is not None and event.kind is Kind.GROUP_EMPTY:
         why += "; the group is now empty"
@@ -125,11 +126,11 @@ def _one_for(found: Sequence[Finding], events: Mapping[str, Finding]) -> Finding
     return replace(
         first,
         id=finding_id(first.cluster, first.kind, first.group or "", f"members/{beside}/{cause.value}"),
-        confidence=least,
+        confidence=usual,
         severity=loudest(found, first.severity),
         members_affected=len(found),
         partitions_affected=sum(one.partitions_affected or 0 for one in found),
-        causes=(CauseEntry(cause, least, why),),
+        causes=(CauseEntry(cause, usual, why),),
         members=members,
         details={**first.details, **middle, **known},
     )

@@ -6,10 +6,13 @@ Records decide it in the operator (`report.py`) and probe samples once more on t
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import compress
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.massed import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,15 +32,32 @@ KIND_OF = {
 _CERTAIN = 0.97
 
 
-def kind_by(causes: Sequence[CauseEntry], settings: DetectionSettings) -> tuple[Kind, float] | None:
-    """Return the kind that the `causes` of one member, likeliest first, speak for, and how surely.
+def kinds_by(
+    each: Sequence[Sequence[CauseEntry]], departed: int, settings: DetectionSettings
+) -> list[tuple[Kind, float] | None]:
+    """Return the kind that the causes of each member, likeliest first, speak for, and how surely.
 
-    Causes of one kind add up. None where that is less than the configured confidence.
+    Causes of one kind add up. None where that is less than the configured confidence. `departed`: how many
+    members the record removed. One event removes many at once: where `MANY` departed, a kind that is sure
+    enough of half of the members with the same likeliest cause is the kind of all of them.
     """
+    kinds = [_kind_by(causes) for causes in each]
+    likeliest = [causes[0].cause if causes else None for causes in each]
+    sure = [kind is not None and kind[1] >= settings.attribution_confidence for kind in kinds]
+    all_of, sure_of = Counter(likeliest), Counter(compress(likeliest, sure))
+    shared = {cause for cause in sure_of if departed >= MANY and 2 * sure_of[cause] >= all_of[cause]}
+    return [
+        kind if enough or cause in shared else None
+        for kind, enough, cause in zip(kinds, sure, likeliest, strict=True)
+    ]
+
+
+def _kind_by(causes: Sequence[CauseEntry]) -> tuple[Kind, float] | None:
     kind = KIND_OF.get(causes[0].cause) if causes else None
+    if kind is None:
+        return None
     share = sum(one.confidence for one in causes if KIND_OF.get(one.cause) is kind)
-    sure = min(round(share, 2), _CERTAIN)
-    return None if kind is None or sure < settings.attribution_confidence else (kind, sure)
+    return kind, min(round(share, 2), _CERTAIN)
 
 
 def severity_of(kind: Kind, seen: Measured) -> Severity | None:

@@ -134,12 +134,12 @@ def departed(
     state: GroupState, scene: Scene, gone: list[Departure], went_in: str, previous: GroupState
 ) -> list[Finding]:
     """One finding per member whose timeout is certain enough; `went_in`: id of the rebalance, group_empty."""
-    found = []
-    for departure in gone:
-        claimed = beside.kind_by(departure.causes, scene.settings)
-        if claimed is not None:
-            found.append(_departed(state, scene, departure, claimed, went_in, previous))
-    return found
+    claims = beside.kinds_by([one.causes for one in gone], len(gone), scene.settings)
+    return [
+        _departed(state, scene, departure, claimed, went_in, previous)
+        for departure, claimed in zip(gone, claims, strict=True)
+        if claimed is not None
+    ]
 
 
 def failed(

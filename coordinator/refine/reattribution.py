@@ -100,9 +100,11 @@ def timed(
         again |= {(finding.id, one.member.member_id) for one in judged}
         out.append(_with_causes(plain, judged))
         told = []
-        for one in judged:
+        departed = int(plain.details.get("left", 0)) or plain.members_affected or len(judged)
+        claims = beside.kinds_by([one.causes for one in judged], departed, settings)
+        for one, claimed in zip(judged, claims, strict=True):
             stood = beside_them.get((finding.id, one.member.member_id), [])
-            told += _beside(plain, stood, one, settings)
+            told += [] if claimed is None else [_beside(plain, stood, one, claimed, settings)]
         out += told
         if judged and int(plain.details.get("left", 0)) > len(judged):
             left[finding.id] = {one.kind for one in told}
@@ -198,29 +200,28 @@ def _with_causes(plain: Finding, judged: Sequence[_Judged]) -> Finding:
 
 
 def _beside(
-    rebalance: Finding, stood: Sequence[Finding], judged: _Judged, settings: DetectionSettings
-) -> list[Finding]:
-    """Give the finding about the member itself, where its cause is certain enough."""
-    claimed = beside.kind_by(judged.causes, settings)
-    if claimed is None:
-        return []
+    rebalance: Finding,
+    stood: Sequence[Finding],
+    judged: _Judged,
+    claimed: tuple[Kind, float],
+    settings: DetectionSettings,
+) -> Finding:
+    """Give the finding about the member itself."""
     kind, sure = claimed
     gone, group = judged.member, rebalance.group or ""
     usual = beside.severity_of(kind, judged.seen) or KINDS[kind].severity
     anchor = record_anchor(rebalance.shard or 0, rebalance.offset or 0, rebalance.at)
     base = stood[0] if stood else _made(rebalance, gone, judged.seen)
-    return [
-        replace(
-            base,
-            id=stood[0].id
-            if stood and stood[0].kind is kind
-            else finding_id(rebalance.cluster, kind, group, anchor, member=gone.member_id),
-            kind=kind,
-            confidence=sure,
-            severity=settings.severity_of(kind, group, usual),
-            causes=judged.causes,
-        )
-    ]
+    return replace(
+        base,
+        id=stood[0].id
+        if stood and stood[0].kind is kind
+        else finding_id(rebalance.cluster, kind, group, anchor, member=gone.member_id),
+        kind=kind,
+        confidence=sure,
+        severity=settings.severity_of(kind, group, usual),
+        causes=judged.causes,
+    )
 
 
 def _made(rebalance: Finding, gone: MemberEntry, seen: Measured) -> Finding:

@@ -5,10 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.alerts.messages.message import title_of
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.massed import LISTED, MANY
 from rebalance_monitor.coordinator.live import Live
+from rebalance_monitor.coordinator.rebalance.beside import kinds_by
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.lab.scoring.claims import claims_of
 from rebalance_monitor.lab.scoring.score import matched
@@ -56,6 +58,15 @@ def test_400_members_that_expire_at_once_are_one_finding_whose_title_says_the_nu
         (empty,) = of(found, Kind.GROUP_EMPTY)
         assert empty.severity is Severity.WARNING
         assert "lost all of its 400 members" in title_of(empty)
+
+
+@given(st.lists(st.integers(0, 97), min_size=1, max_size=2 * MANY))
+def test_what_is_claimed_of_half_of_many_that_depart_together_is_claimed_of_all(percents: list[int]) -> None:
+    each = [[CauseEntry(Cause.SESSION_TIMEOUT, sure / 100, "silent")] for sure in percents]
+    claimed = [one is not None for one in kinds_by(each, len(each), SETTINGS)]
+    alone = [sure / 100 >= SETTINGS.attribution_confidence for sure in percents]
+    shared = len(each) >= MANY and 2 * sum(alone) >= len(each)
+    assert claimed == ([True] * len(each) if shared else alone)
 
 
 def test_the_lab_scores_one_finding_for_all_by_totals() -> None:

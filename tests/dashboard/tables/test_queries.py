@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 Rows = list[dict[str, Any]]
+TEAMS = {"crash-[a-l]*": "it's ours", "s?*": "\\"}
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,7 @@ def known(root: Path) -> Known:
 def duck(root: Path, known: Known) -> duckdb.DuckDBPyConnection:
     assert known.groups
     connection = duckdb.connect()
-    connection.execute(queries.views("duckdb", root / "findings", root / "groups"))
+    connection.execute(queries.views("duckdb", root / "findings", root / "groups", TEAMS))
     return connection
 
 
@@ -209,8 +210,7 @@ def test_the_monitors_own_pace(duck: duckdb.DuckDBPyConnection) -> None:
 def test_spark_answers_as_duckdb_does(
     spark: SparkSession, duck: duckdb.DuckDBPyConnection, root: Path
 ) -> None:
-    teams = {"crash-[a-l]*": "it's ours", "s?*": "\\"}
-    for statement in queries.views("spark", root / "findings", root / "groups", teams).split(";\n"):
+    for statement in queries.views("spark", root / "findings", root / "groups", TEAMS).split(";\n"):
         if statement.strip():
             spark.sql(statement)
     for name in queries.names():

@@ -104,7 +104,7 @@ def require_by_looks(told: Sequence[Finding]) -> None:
             assert len(stands) <= 1
             # What was away meanwhile may have lowered confidences since.
             assert set(stands) <= {beside.KIND_OF.get(cause.cause) for cause in causes}
-            sure = beside.kind_by(causes, DetectionSettings())
+            (sure,) = beside.kinds_by([causes], 1, DetectionSettings())
             assert sure is None or stands == [sure[0]]
 
 
