@@ -107,6 +107,7 @@ _MADE: dict[Kind, dict[str, Any]] = {
             "duration_ms": 122_000,
             "threshold_ms": 60_000,
             "waits_for": LOST.client_id,
+            "ends_at": AT + 178_000,
         },
     },
     Kind.REBALANCE_COST: {
@@ -206,6 +207,7 @@ _MADE: dict[Kind, dict[str, Any]] = {
             "twice": 0,
             "applications": 2,
             "unowned_topics": "payments",
+            "grown_topics": "refunds",
             "arrived": 12_400,
         },
         "members_affected": 1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ pytest.importorskip("pyspark")
 
 from confluent_kafka.admin import NewTopic
 
+from rebalance_monitor.checkpoints.state.manifest import read_manifest, write_manifest
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.broker import LabBroker
@@ -67,9 +69,10 @@ def another_layout(job: Site) -> None:
 def a_newer_release(job: Site) -> None:
     path = job.data / "manifest.json"
     before = path.read_text()
-    tree = json.loads(before)
-    tree["identity"] |= {"product_version": "9.9.9", "codec_version": CODEC_VERSION + 1}
-    path.write_text(json.dumps(tree))
+    written = read_manifest(path)
+    assert written is not None
+    newer = replace(written.identity, product_version="9.9.9", codec_version=CODEC_VERSION + 1)
+    write_manifest(path, replace(written, identity=newer))
     says = job.refused()
     assert f"a newer version of the product (9.9.9, state format {CODEC_VERSION + 1})" in says
     assert f"knows formats up to {CODEC_VERSION}" in says
