@@ -72,12 +72,12 @@ class TopicEnds:
         return Seconds(low, low, None)
 
     def came_at(self, partition: int, offset: int) -> int | None:
-        """Return when (ms) the record at `offset` was written: -1 not yet, None without any sample.
+        """Return when (ms) the record at `offset` was written, interpolated: -1 not yet, None not known.
 
-        Interpolated; the time of the first sample where it was there by then.
+        A record that was there at the first sample may have come at any time before.
         """
         known = self.known(partition)
-        if not known:
+        if not known or offset < known[0][1]:
             return None
         if offset >= known[-1][1]:
             return -1

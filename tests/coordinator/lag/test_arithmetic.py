@@ -137,3 +137,22 @@ def test_a_partition_s_ends_are_its_own_whatever_those_beside_it_do(
     when = data.draw(st.integers(0, at + 10))
     assert {partition: ends.known(partition) for partition in alone} == alone
     assert ends.ends_at(when) == [ends.end_at(partition, when) for partition in sorted(alone)]
+
+
+@given(st.integers(1, 10**6), growth, st.data())
+def test_a_record_came_between_two_samples_and_before_the_first_one_nobody_knows_when(
+    first: int, steps: list[tuple[int, int]], data: st.DataObject
+) -> None:
+    known = [(at, end + first) for at, end in log_of(steps)]
+    ends = TopicEnds()
+    for at, end in known:
+        ends.add(at, [end])
+    offset = data.draw(st.integers(0, known[-1][1] + 1))
+    came = ends.came_at(0, offset)
+    if offset >= known[-1][1]:
+        assert came == -1
+    elif offset < first:
+        assert came is None
+    else:
+        assert came is not None
+        assert known[0][0] <= came <= known[-1][0]
