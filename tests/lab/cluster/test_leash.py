@@ -25,7 +25,8 @@ def test_what_is_leashed_ends_with_its_owner_even_when_that_is_killed() -> None:
     owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
     assert owner.stdout is not None
     child = int(owner.stdout.readline())
-    assert command_line(child)
+    # A process has no command line while it is being executed.
+    assert wait_until(lambda: bool(command_line(child)), 10)
     owner.kill()
     owner.wait()
     owner.stdout.close()
