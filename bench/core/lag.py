@@ -1,8 +1,8 @@
 """What following lag costs the driver: positions of many groups, and a sample of ends against all of them.
 
 Groups share partitions, `width` each. Each turn publishes the positions of a fifth of the groups, as a second
-of a job does, and takes one sample, as every five seconds do. CPU time per second of a job. Memory is that of
-one more partition, one more group, and one more partition of a topic, so that each is told apart.
+of a job does, and takes one sample, as every five seconds do. CPU time per second of a job. Memory is given
+for one more partition, one more group, and one more partition of a topic.
 
     python -m bench.core.lag --groups 10000 --partitions 2000
 """

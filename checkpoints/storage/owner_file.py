@@ -44,13 +44,13 @@ class OwnerFile(Protocol):
     settles: bool
 
     def read(self) -> tuple[bytes | None, Version]:
-        """Return what the file holds, None where nobody owns the folder, and its version."""
+        """Return the file's content, None where nobody owns the folder, and its version."""
 
     def write(self, content: bytes, after: Version) -> Version:
         """Replace the version `after`, and return the new one. Raises TakenError where it is gone."""
 
     def give_up(self, after: Version) -> None:
-        """Have nobody own the folder, whose owner is in the version `after`."""
+        """Free the folder, which the version `after` gives an owner."""
 
 
 class ReadBack:
@@ -154,8 +154,8 @@ class Numbered:
     def write(self, content: bytes, after: Version) -> Version:
         """See `OwnerFile`. Around the fences: they ask whether this very file is fresh."""
         number = self._create(content, after)
-        told = {**json.loads(content), NUMBER: number}
-        self._place.remote.put_unfenced(self._place.key, json.dumps(told).encode())
+        numbered = {**json.loads(content), NUMBER: number}
+        self._place.remote.put_unfenced(self._place.key, json.dumps(numbered).encode())
         return number
 
     def give_up(self, after: Version) -> None:
@@ -194,9 +194,9 @@ class Numbered:
             self._unfilled = None
         here = self._numbers()
         with suppress(FileNotFoundError):
-            told = self._files.open_input_file(self._place.key).read()
-            if not here or not _has_number(told):
-                return told, here[-1] if here else None
+            content = self._files.open_input_file(self._place.key).read()
+            if not here or not _has_number(content):
+                return content, here[-1] if here else None
         if not here:
             return None, None
         try:

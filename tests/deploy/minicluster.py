@@ -6,16 +6,19 @@ import os
 import re
 import signal
 import subprocess
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import pytest
 
+from rebalance_monitor.checkpoints.storage.hadoop_jvm import use_jvm
 from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
 from rebalance_monitor.cluster.jars.java import find_java
+from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
+from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.cluster.support.kdc import HOST, REALM, Kdc
+from tests.cluster.support.kdc import HOST, PRINCIPAL, REALM, Kdc
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -167,6 +170,27 @@ class MiniCluster:
             if str(self.folder) in text or self.runs(pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def our_jvm(
+    hadoop: MiniCluster, kdc: Kdc, keytab: str = "monitor.keytab", principal: str = PRINCIPAL
+) -> Iterator[None]:
+    """Reach files as the verbs do: by a JVM of this process that has the keytab."""
+    given = {
+        "spark.kerberos.keytab": str(kdc.folder / keytab),
+        "spark.kerberos.principal": principal,
+        "spark.driver.extraJavaOptions": f"-Djava.security.krb5.conf={kdc.config}",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HADOOP_CONF_DIR", str(hadoop.conf))
+        SHARED_JVM.configure(load(flags={"spark": given}), lambda: None)
+        use_jvm(SHARED_JVM.for_files)
+        try:
+            yield
+        finally:
+            use_jvm(lambda _: None)
+            SHARED_JVM.close()
 
 
 def write_site(folder: Path, values: Mapping[str, object]) -> None:

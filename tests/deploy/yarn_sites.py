@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rebalance_monitor.checkpoints.storage.hadoop_jvm import use_jvm
 from rebalance_monitor.checkpoints.storage.places import place_at
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
-from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from tests.chaos.support.clock import Clock
 from tests.chaos.support.rig import Rig
-from tests.cluster.support.kdc import PRINCIPAL, Kdc, kerberos_broker, missing_programs
-from tests.deploy.minicluster import TOKEN_LIVES_MS, MiniCluster
+from tests.cluster.support.kdc import Kdc, kerberos_broker, missing_programs
+from tests.deploy.minicluster import TOKEN_LIVES_MS, MiniCluster, our_jvm
 from tests.deploy.submitted import Submitted
 
 if TYPE_CHECKING:
@@ -95,25 +93,6 @@ def secured_site(folder: Path) -> Iterator[Site]:
         job = Submitted(hadoop, settings, folder / "job", kdc=kdc)
         yield SecuredSite(hadoop, job, rig, 1.2 * TOKEN_LIVES_MS / 1_000)
         assert not list(folder.glob("job/data*")), "something was written beside HDFS"
-
-
-@contextmanager
-def our_jvm(hadoop: MiniCluster, kdc: Kdc) -> Iterator[None]:
-    """Read what the job writes as the verbs do: by a JVM of this process that has the keytab."""
-    given = {
-        "spark.kerberos.keytab": str(kdc.folder / "monitor.keytab"),
-        "spark.kerberos.principal": PRINCIPAL,
-        "spark.driver.extraJavaOptions": f"-Djava.security.krb5.conf={kdc.config}",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HADOOP_CONF_DIR", str(hadoop.conf))
-        SHARED_JVM.configure(load(flags={"spark": given}), lambda: None)
-        use_jvm(SHARED_JVM.for_files)
-        try:
-            yield
-        finally:
-            use_jvm(lambda _: None)
-            SHARED_JVM.close()
 
 
 SITES = {"plain": plain_site, "kerberos": secured_site}

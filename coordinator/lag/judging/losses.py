@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.state.group_state import NEVER
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import PartitionLag
@@ -81,10 +81,7 @@ class Losses:
             return []
         worst = max(changes, key=lambda one: one.amount)
         anchor = f"rewound/{worst.topic}/{worst.lag.partition}/{worst.other}/{worst.lag.offset}"
-        details = {
-            "topic": worst.topic,
-            "partition": worst.lag.partition,
-            "partitions": len(changes),
+        details = _place(worst, changes) | {
             "from_offset": worst.other,
             "to_offset": worst.lag.offset,
             "records": sum(one.amount for one in changes),
@@ -105,14 +102,8 @@ class Losses:
             return []
         worst = max(changes, key=lambda one: one.amount)
         anchor = f"lost/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}"
-        details = {
-            "topic": worst.topic,
-            "partition": worst.lag.partition,
-            "partitions": len(changes),
-            "records": sum(one.amount for one in changes),
-            "committed_offset": worst.lag.offset,
-            "earliest_offset": worst.other,
-        }
+        lost: Details = {"records": sum(one.amount for one in changes)}
+        details = _place(worst, changes) | lost | _offsets(worst)
         return [self._loss_finding(Kind.RECORDS_LOST, group, anchor, sample.at, changes, details=details)]
 
     def _expiring(
@@ -154,14 +145,8 @@ class Losses:
     def _opened(self, group: str, near: list[Change], at: int) -> Finding:
         worst = min(near, key=lambda one: one.amount)
         anchor = f"expiring/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}"
-        details = {
-            "topic": worst.topic,
-            "partition": worst.lag.partition,
-            "partitions": len(near),
-            "left_ms": worst.amount,
-            "committed_offset": worst.lag.offset,
-            "earliest_offset": worst.other,
-        }
+        left: Details = {"left_ms": worst.amount}
+        details = _place(worst, near) | left | _offsets(worst)
         found = self._loss_finding(
             Kind.RECORDS_EXPIRING, group, anchor, at, near, details=details, phase="opened", opened_at=at
         )
@@ -190,6 +175,15 @@ class Losses:
             partitions_affected=len(changes),
             **fields,
         )
+
+
+def _place(worst: Change, changes: list[Change]) -> Details:
+    """Return which partition a finding is about, and how many there are."""
+    return {"topic": worst.topic, "partition": worst.lag.partition, "partitions": len(changes)}
+
+
+def _offsets(worst: Change) -> Details:
+    return {"committed_offset": worst.lag.offset, "earliest_offset": worst.other}
 
 
 def _left_ms(gap: int, moved: int, in_ms: int) -> int:

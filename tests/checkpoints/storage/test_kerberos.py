@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,14 +10,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 from rebalance_monitor.checkpoints.storage.files import locked, replace_file
-from rebalance_monitor.checkpoints.storage.hadoop_jvm import use_jvm
 from rebalance_monitor.checkpoints.storage.places import place_at
 from rebalance_monitor.cluster.errors import AccessDeniedError
-from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
-from rebalance_monitor.config.load import load
 from tests.chaos.support.clock import Clock
 from tests.cluster.support.kdc import PRINCIPAL, Kdc, missing_programs
-from tests.deploy.minicluster import MiniCluster
+from tests.deploy.minicluster import MiniCluster, our_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,28 +36,9 @@ def realm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Kdc, MiniC
         yield kdc, hadoop
 
 
-@contextmanager
-def our_jvm(kdc: Kdc, hadoop: MiniCluster, keytab: str, principal: str = PRINCIPAL) -> Iterator[None]:
-    """What the verbs do before they open a storage."""
-    given = {
-        "spark.kerberos.keytab": str(kdc.folder / keytab),
-        "spark.kerberos.principal": principal,
-        "spark.driver.extraJavaOptions": f"-Djava.security.krb5.conf={kdc.config}",
-    }
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HADOOP_CONF_DIR", str(hadoop.conf))
-        SHARED_JVM.configure(load(flags={"spark": given}), lambda: None)
-        use_jvm(SHARED_JVM.for_files)
-        try:
-            yield
-        finally:
-            use_jvm(lambda _: None)
-            SHARED_JVM.close()
-
-
 def test_files_are_written_while_tickets_expire(realm: tuple[Kdc, MiniCluster]) -> None:
     kdc, hadoop = realm
-    with our_jvm(kdc, hadoop, "monitor.keytab"):
+    with our_jvm(hadoop, kdc, "monitor.keytab"):
         folder = place_at(f"{hadoop.file_system}/user/monitor/job")
         until = time.monotonic() + 2.2 * TICKET_S
         with locked(folder):
@@ -89,5 +66,5 @@ def test_what_is_wrong_with_the_keytab_is_named(
         kdc.remove(principal)
     elif wrong == "old":
         kdc.new_key(principal)
-    with our_jvm(kdc, hadoop, keytab, principal), pytest.raises(AccessDeniedError, match=sentence):
+    with our_jvm(hadoop, kdc, keytab, principal), pytest.raises(AccessDeniedError, match=sentence):
         place_at(f"{hadoop.file_system}/user/monitor/job")
