@@ -24,6 +24,7 @@ from rebalance_monitor.coordinator.probe.answers import Judged, LastAnswers, Una
 from rebalance_monitor.coordinator.probe.broker_outages import Outages
 from rebalance_monitor.coordinator.probe.coordinator_moves import Moves
 from rebalance_monitor.coordinator.probe.expected_barriers import Calm
+from rebalance_monitor.coordinator.probe.last_commits import last_commits
 from rebalance_monitor.coordinator.probe.observed_group import Watched, begin_observation, end_barrier
 from rebalance_monitor.coordinator.probe.probe_findings import Probed
 from rebalance_monitor.coordinator.probe.visibility import Visibility
@@ -40,8 +41,10 @@ from rebalance_monitor.coordinator.state.state_machine import Status
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from rebalance_monitor.coordinator.deadlines.not_rejoined import Commits
     from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
+    from rebalance_monitor.coordinator.lag.board import Board
     from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
     from rebalance_monitor.coordinator.refine.listed_members import Listed
     from rebalance_monitor.coordinator.refine.reattribution import More
@@ -65,6 +68,7 @@ class Live:
         self._calm = Calm(settings)
         self._read: Mapping[int, int] = {}
         self._off: Collection[int] = ()
+        self._board: Board | None = None
         self._window = settings.longest_probe_window_ms
         memory = state or {}
         self._looks: list[int] = list(memory.get("looks", ()))
@@ -120,12 +124,15 @@ class Live:
         summaries: Mapping[str, _Summary] | None = None,
         findings: Iterable[Finding] = (),
         read: Mapping[int, int] | None = None,
+        board: Board | None = None,
     ) -> list[Finding]:
         """Take looks in time order; `summaries`: group -> its last summary (its generation, for ids).
 
         `findings`: what the records of the same time told, and `refine` will be given. `read`: shard -> time
-        (ms) up to which its records are read with them; of others nobody knows.
+        (ms) up to which its records are read with them; of others nobody knows. `board`: positions and ends,
+        as they were before.
         """
+        self._board = board
         found: list[Finding] = []
         self._read = read or {}
         told = list(findings)
@@ -328,7 +335,12 @@ class Live:
             group.counted.append(at)
             group.runs += [at] * begun
         group.take(self._looks, listed or ())
-        return found + self._probed.barrier(name, group, at, seen.state, summary, listed)
+        board = self._board
+
+        def commits() -> Mapping[str, Commits] | None:
+            return None if board is None else last_commits(board, name, summary)
+
+        return found + self._probed.barrier(name, group, at, seen.state, summary, listed, commits)
 
     def _close_observation(self, name: str, at: int, since: int, summary: _Summary) -> list[Finding]:
         group = self._groups[name]

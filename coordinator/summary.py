@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
-from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
+from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, under_traffic
+from rebalance_monitor.coordinator.deadlines.not_rejoined import usual
 from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
 from rebalance_monitor.coordinator.findings.names import short
 from rebalance_monitor.coordinator.storms.storm import is_open
@@ -88,6 +89,8 @@ def _member(state: GroupState, member: Member, topics: Sequence[str], deadline: 
         "last_commit": member.last_commit,
         "cadence_ms": member.cadence,
         "commits_idle": commits_when_idle(state, member),
+        "steady": under_traffic(member),
+        "usual_ms": usual(member),
         "deadline": deadline,
         "silent": bool(member.silent_id),
         "assigned": {topics[one[0]]: ranges(one[1:]) for one in member.assigned[:MAX_TOPICS]},

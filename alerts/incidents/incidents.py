@@ -1,6 +1,7 @@
 """Findings to alerts: the documented mapping (docs/alerts.md), pure.
 
-- A phased kind fires from its opening finding until its resolved one.
+- A phased kind fires from its opening finding until its resolved one. Where that is louder than what was
+  open because a join phase lasted to its deadline, it fires for `hold_ms` more.
 - A kind without phases fires for `hold_ms` after its newest finding: five session timeouts of one group in
   a minute are one alert. What is told of many groups has phases, and fires for as long as theirs at least.
 - What was rebuilt from history never opens an alert; it may end one that is open.
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rebalance_monitor.alerts.incidents.alert import Alerts
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
 
 RANK = {Severity.INFO: 0, Severity.WARNING: 1, Severity.CRITICAL: 2}
 RESTART_SLACK_MS = 60_000
@@ -153,10 +154,28 @@ def _ended(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | Non
         finding,
         causes=finding.causes or last.causes,
         members=finding.members or last.members,
-        details={**last.details, **finding.details},
+        details=_summed(last.details, finding.details),
     )
+    if "removed" in finding.details and RANK[finding.severity] > RANK[last.severity]:
+        return _worse_at_its_end(alert, summed, policy)
     ends_at = max(began(finding), _open_from(last) + policy.hold_ms if last.groups_total else 0)
     return replace(alert, ends_at=min(alert.ends_at, ends_at), finding=summed)
+
+
+def _summed(before: Details, now: Details) -> Details:
+    """Return the details of an incident that ended; whoever is named is no longer one of several."""
+    found = {**before, **now}
+    if "waits_for" in now:
+        found.pop("waits_for_one_of", None)
+    return found
+
+
+def _worse_at_its_end(alert: Alert, finding: Finding, policy: Policy) -> Alert:
+    """Return the alert of an incident of which only the end shows how bad it was: it fires once more."""
+    ends_at = _open_from(finding) + policy.hold_ms
+    labels = {**alert.labels, "severity": finding.severity.value}
+    quiet = policy.is_quiet(finding.severity)
+    return replace(alert, labels=labels, ends_at=ends_at, finding=finding, quiet=quiet)
 
 
 def _around(alerts: Alerts, finding: Finding, policy: Policy) -> list[Alert]:

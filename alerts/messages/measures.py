@@ -46,9 +46,11 @@ DETAIL_ROWS: dict[Kind, Rows] = {
     Kind.REBALANCE_IN_PROGRESS: _PROBED,
     Kind.REBALANCE_STUCK: (
         ("Waits for", "{waits_for}"),
+        ("Waits for", "one of {waits_for_one_of}"),
         *_PROBED,
         ("Threshold", "{threshold_ms}"),
         ("Ends", "at {ends_at} at the latest"),
+        ("Removed", "{removed:member} at the rebalance timeout"),
         *_COST,
     ),
     Kind.SESSION_TIMEOUT: (*_LOST, *_COST),

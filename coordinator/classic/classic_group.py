@@ -26,6 +26,7 @@ from rebalance_monitor.coordinator.rebalance import (
     group_metadata,
     rebalance_causes,
     report,
+    successors,
     visits,
 )
 from rebalance_monitor.coordinator.state import membership
@@ -172,9 +173,11 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     gone = judged.gone
     if before.members:
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
+        causes += successors.causes(state, change, gone, state.cst)
     else:
         asked = group_metadata.asked_for(after)
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
+        causes += successors.causes(state, change, gone, state.cst)
         visits.forget(state, asked)
     if unassigned_partitions.is_readable(state, after):
         causes += tuple(unassigned_partitions.shared(state.members, after.subscriptions))
@@ -226,6 +229,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     judged = _explain_departures(before, state, change, aborted, scene)
     gone = judged.gone
     causes = ranked([cause for departure in gone for cause in departure.causes])
+    successors.causes(state, change, gone, state.cst)
     rebalance_causes.remember(state, causes)
     incident = scene.incident_of(Kind.GROUP_EMPTY)
     beside = _beside(before, state, scene, gone, incident)

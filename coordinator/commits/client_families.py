@@ -171,6 +171,7 @@ _BY_TIMEOUTS = {
     (30_000, 60_000): "kafkajs",
 }
 _THREAD = re.compile(r"-StreamThread-\d+(-(restore-)?consumer)?$")
+_CONSUMER = re.compile(r"(?<=-)\d+$")
 _NEWEST_SUBSCRIPTION = 3
 _UUID_TEXT = 22
 _GENERATION_BYTES = 4
@@ -209,6 +210,18 @@ def instance_of(client: str) -> str:
     A thread that dies of a record is replaced by one with another number.
     """
     return _THREAD.sub("", client)
+
+
+def process_of(client: str) -> str:
+    """Return what the client ids of one process have in common: Java numbers the consumers of one process."""
+    instance = instance_of(client)
+    return _CONSUMER.sub("", instance) if instance.startswith("consumer-") else instance
+
+
+def consumer_number(client: str) -> int:
+    """Return the number that a Java client has given itself within its process, 0 where it has not."""
+    found = _CONSUMER.search(client) if client.startswith("consumer-") else None
+    return int(found[0]) if found else 0
 
 
 def recognise_848(member_id: str) -> str:

@@ -231,8 +231,9 @@ def _suspected(
 def _missing(state: GroupState, since: int, now: int) -> list[Member]:
     """Return the members of a classic group that have not rejoined by `now` (ms)."""
     seen = [not_rejoined.describe_member(state, member) for member in state.members]
-    names = [one.member_id for one in not_rejoined.missing(seen, since, now)]
-    return [member for name in names for member in state.members if member.member_id == name]
+    found = not_rejoined.awaited(seen, since, now)
+    named = () if found.any_of else [one.member_id for one in found.members]
+    return [member for name in named for member in state.members if member.member_id == name]
 
 
 def _resolved(state: GroupState, scene: Scene, kind: Kind, incident: str, resolution: str) -> Finding:

@@ -9,12 +9,11 @@ process. A thread of Kafka Streams that dies is replaced by one with another num
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from rebalance_monitor.coordinator.commits.client_families import instance_of
+from rebalance_monitor.coordinator.commits.client_families import consumer_number, instance_of, process_of
 from rebalance_monitor.coordinator.explain.facts import Advice, caused, named_by, times
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 _CHURN, _SEVERAL, _LEADS = 3, 2, 3
 _LIVES = frozenset({Cause.JOIN_DEADLINE_MISSED, Cause.POLL_INTERVAL_EXCEEDED})
 _REPLACED_MS, _TOGETHER_MS = 60_000, 10_000
-_NUMBER = re.compile(r"(?<=-)\d+$")
 _GENERATIONS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
 _STATIC_REMEDY = "above the time a restart takes"
 _UNBLOCK = {
@@ -101,8 +99,7 @@ def returns_of(findings: Iterable[Finding]) -> list[Return]:
 
 
 def _place(member: MemberEntry) -> tuple[str, str]:
-    instance = instance_of(member.client_id)
-    return (_NUMBER.sub("", instance) if instance.startswith("consumer-") else instance), member.host
+    return process_of(member.client_id), member.host
 
 
 def _return(now: MemberEntry, before: _Away, at: int) -> Return:
@@ -122,14 +119,9 @@ def _how(now: MemberEntry, before: _Away, *, same: bool) -> How:
         return How.UNCLOSED if same else How.STALLED
     if likely is None or likely.cause is not Cause.SESSION_TIMEOUT or likely.confidence < CLAIMED:
         return How.LEFT
-    if _number(now.client_id) > _number(old):
+    if consumer_number(now.client_id) > consumer_number(old):
         return How.LIVES
     return How.RESTARTED if same else How.EXPIRED
-
-
-def _number(client: str) -> int:
-    found = _NUMBER.search(client) if client.startswith("consumer-") else None
-    return int(found[0]) if found else 0
 
 
 def _often(facts: Facts, *hows: How, least: int = _SEVERAL) -> list[tuple[tuple[str, str], int]]:

@@ -20,6 +20,8 @@ class Cause(StrEnum):
     JOIN_DEADLINE_MISSED = "join_deadline_missed"
     SYNC_DEADLINE_MISSED = "sync_deadline_missed"
     MEMBER_NOT_REJOINED = "member_not_rejoined"
+    MEMBER_RESTARTED = "member_restarted"
+    MEMBER_BLOCKED = "member_blocked"
     STATIC_MEMBER_REPLACED = "static_member_replaced"
     STATIC_MEMBER_EXPIRED = "static_member_expired"
     SUBSCRIPTION_CHANGED = "subscription_changed"
@@ -92,6 +94,8 @@ CAUSE_WHAT: dict[Cause, str] = {
     Cause.JOIN_DEADLINE_MISSED: "a member did not rejoin before the rebalance timeout and was dropped",
     Cause.SYNC_DEADLINE_MISSED: "a member joined but did not sync within the rebalance timeout",
     Cause.MEMBER_NOT_REJOINED: "the join phase waits for a member",
+    Cause.MEMBER_RESTARTED: "a member joined in the place of an expired one: its process was restarted",
+    Cause.MEMBER_BLOCKED: "as above, but its process lives: it was blocked, paused or cut off for a session",
     Cause.STATIC_MEMBER_REPLACED: "a static member came back with a new member id under its instance id",
     Cause.STATIC_MEMBER_EXPIRED: "a static member stayed away for its session timeout",
     Cause.SUBSCRIPTION_CHANGED: "a kept member subscribes to other topics than before",

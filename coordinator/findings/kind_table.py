@@ -127,8 +127,10 @@ KINDS: dict[Kind, KindSpec] = {
             "duration_ms": "first to last probe sample, ms",
             "threshold_ms": "duration from which a rebalance is stuck, ms",
             "waits_for": "client ids of members that have not rejoined, suspected by their commits",
+            "waits_for_one_of": "client ids of members of which one at least has not rejoined",
             "waits_for_confidence": "how sure that is",
             "ends_at": "when members that have not rejoined are removed",
+            "removed": "members that lived and were removed at the rebalance timeout",
         }
         | _COST,
     ),

@@ -19,7 +19,14 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.findings.wording import counted, joined, names_of, replaced
 from rebalance_monitor.coordinator.lifecycle import empty_groups
-from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
+from rebalance_monitor.coordinator.rebalance import (
+    baselines,
+    first_start,
+    report,
+    subscriptions,
+    successors,
+    visits,
+)
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import remember
 from rebalance_monitor.coordinator.state.group_state import Changes
 from rebalance_monitor.coordinator.state.membership import Change
@@ -121,6 +128,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     left = {member.member_id for member in change.left}
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
     causes = _causes(state, scene, change, gone)
+    causes += successors.causes(state, change, gone, scene.ts, ordered=False)
     causes += tuple(unassigned_partitions.shared(state.members, subscriptions.of_members(state)))
     known, began = state.epochs.stable >= 0, state.epochs.bumped_at
     took, went = max(0, scene.ts - began), len(change.left) + state.changes.uncounted
@@ -234,6 +242,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     gone = _departures(state)
     change = Change((), tuple(state.changes.departed), (), ())
     causes = ranked([cause for departure in gone for cause in departure.causes])
+    successors.causes(state, change, gone, scene.ts)
     remember(state, causes)
     beside = report.departed(state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY), state)
     # Members may come to an empty group and go before they have acknowledged anything.

@@ -4,7 +4,7 @@ Compaction removes tombstones a day after they were written (`delete.retention.m
 for longer never reads those of a member that went meanwhile, and would wait for its acknowledgement without
 end. What its going leaves is the bump of the epoch. So one of which nothing was read since records may be
 missing is gone once it has been behind for as long as no coordinator keeps anybody: its session and rebalance
-timeout. It goes untold, for when and why it went is not on the topic any more.
+timeout. No finding says so, because when and why it left is not on the topic any more.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.modern import convergence
-from rebalance_monitor.coordinator.rebalance import subscriptions
+from rebalance_monitor.coordinator.rebalance import baselines, subscriptions
 from rebalance_monitor.coordinator.state.state_machine import SETTLED
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+
+_USUAL_REBALANCE_MS = 300_000
+"""`max.poll.interval.ms` of Java clients by default."""
 
 
 def drop(state: GroupState, scene: Scene) -> list[Finding]:
@@ -45,5 +48,17 @@ def _has_expired(state: GroupState, member: Member, now: int) -> bool:
     seen = max(member.acked_at, member.joined_at)
     if seen > state.epochs.unread_at or member.epoch >= state.generation:
         return False
-    kept = member.session_timeout + max(member.rebalance_timeout, 0)
+    kept = member.session_timeout + _rebalance_timeout(state, member)
     return max(seen, state.epochs.bumped_at, member.behind_at) + kept <= now
+
+
+def _rebalance_timeout(state: GroupState, member: Member) -> int:
+    """Return for how long (ms) at most the coordinator waits for a member to give up what it has.
+
+    The record that describes it may be unread: then for as long as for any other member, or by Java's default
+    where no other is described either. Members of share groups have no such timeout.
+    """
+    if baselines.is_described(state, member):
+        return max(member.rebalance_timeout, 0)
+    known = [one.rebalance_timeout for one in state.members if baselines.is_described(state, one)]
+    return max(known, default=_USUAL_REBALANCE_MS)

@@ -167,8 +167,7 @@ class Outages:
             outage.groups[group] = -1 if (was := before(finding)) is None else was
             outage.waiting.append(group)
         outage.hit = max(outage.hit, finding.at)
-        timeouts = [(one.session_timeout_ms or 0) + (one.rebalance_timeout_ms or 0) for one in lost]
-        outage.patience = max(outage.patience, *timeouts, -1)
+        outage.patience = max(outage.patience, *(_patience(finding, one) for one in lost))
         silent = seconds(_until(outage, finding.at) - outage.since)
         why = f"broker {broker} did not respond for {silent}, so no heartbeat reached it"
         # That sessions expired stays as sure as the model is: the broker's absence is why they did.
@@ -271,6 +270,14 @@ def _lost(outage: Away, finding: Finding) -> list[MemberEntry]:
     """Return the departed members without a sign of life since the last answer before the outage."""
     least = finding.at - outage.since - (outage.since - outage.heard)
     return [one for one in finding.members if one.role == "left" and (one.silence_ms or 0) >= least]
+
+
+def _patience(finding: Finding, member: MemberEntry) -> int:
+    """Return how long (ms) after the broker's return a group should be whole again that lost this member."""
+    session, rebalance = member.session_timeout_ms, member.rebalance_timeout_ms
+    if finding.group_type == "share":
+        rebalance = 0
+    return USUAL_MS if session is None or rebalance is None else session + rebalance
 
 
 def _refill(outage: Away, finding: Finding) -> None:

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.deadlines.stuck_rebalances import UNSETTLED
+from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
+from rebalance_monitor.coordinator.probe.last_commits import LATE_MS
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen
+    from rebalance_monitor.coordinator.deadlines.not_rejoined import Awaited, Commits, Listed
+    from rebalance_monitor.coordinator.deadlines.rejoining import Seen
     from rebalance_monitor.coordinator.probe.observed_group import Watched
     from rebalance_monitor.coordinator.probe.sample import RebalancingGroup
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -42,15 +45,26 @@ def knows_awaited_members(summary: Mapping[str, Any], group: Watched, at: int) -
 def waits(
     summary: Mapping[str, Any],
     group: Watched,
-    limit: int,
-    listed: Iterable[tuple[str, str, str, str]] | None,
-) -> list[Seen]:
-    """Return the members that a join phase stuck from `limit` (ms) on waits for, of `listed` if known.
+    at: int,
+    listed: Collection[Listed] | None,
+    commits: Mapping[str, Commits] | None,
+) -> Awaited:
+    """Return the members that a join phase seen at `at` (ms) waits for, of `listed` if known.
 
-    A join phase that was begun again saw no commits before it.
+    `commits`: those of its members, by positions. A join phase that was begun again saw no commits before it.
+    Those named before are named until one of them is gone and the phase goes on, or others are much more
+    likely.
     """
-    who = None if listed is None else {one[0] for one in listed}
-    return [] if group.again else not_rejoined.by_summary(summary, group.since, limit, who)
+    before = group.awaited
+    if group.again or summary.get("group_type") in _BY_RECORDS:
+        return before
+    now = not_rejoined.by_summary(
+        summary, group.since, at - LATE_MS, listed, commits, exact=group.is_seen_from_its_beginning
+    )
+    if not before.members or group.is_gone(before.ids, at):
+        return now
+    is_sure = not now.any_of and all(one.confidence >= CLAIMED for one in now.members)
+    return now if now.members and (is_sure or before.any_of > now.any_of) else before
 
 
 def limits_of(

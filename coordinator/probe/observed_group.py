@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rebalance_monitor.coordinator.deadlines import not_rejoined
-from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen  # noqa: TC001 - msgspec reads the annotation
+from rebalance_monitor.coordinator.deadlines.not_rejoined import Awaited
+from rebalance_monitor.coordinator.findings.finding import join_end
+from rebalance_monitor.coordinator.findings.kinds import Severity
 from rebalance_monitor.coordinator.probe.answers import after
 from rebalance_monitor.coordinator.probe.newcomers import Newcomer, add_newcomers
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _SEPARATE, _MIN_LOOKS = 3, 10
 _SPARE = 10
 _LISTED_MS, _MAX_LISTED = 60_000, 100
+# The first sample of a join phase comes so late at most, and so does the last one before its end.
+_SOON_MS = 2_500
 
 
 class Watched(msgspec.Struct):
@@ -33,9 +37,10 @@ class Watched(msgspec.Struct):
     `storm_at` when what they tell began. `listed`: member id -> the last look that listed it; `lists`: the
     looks that listed any; `forgotten`: the last that listed one who is not remembered. `unseen`: the look
     before it was first seen. `newcomers`: see `newcomers.py`; `worst`: whom an open storm was told to be by,
-    at `worst_at`; `updates`: how often it was told again. `waits`: whom its stuck barrier waits for, as far
-    as that is known; `loudness`: how loud that was told, `threshold`: from which duration on,
-    `stuck_updates`: how often again; `ends_at`: when its coordinator removes whoever is missing, -1 unknown.
+    at `worst_at`; `updates`: how often it was told again. `awaited`: the members that its stuck join phase
+    waits for, as far as that is known; `loudness`: how loud that was told, `threshold`: from which duration
+    on, `stuck_updates`: how often again; `ends_at`: when its coordinator removes whoever is missing, -1
+    unknown; `removed`: how many members it removed then.
     """
 
     opened: int
@@ -62,11 +67,12 @@ class Watched(msgspec.Struct):
     worst: str = ""
     worst_at: int = -1
     updates: int = 0
-    waits: list[Seen] = msgspec.field(default_factory=list)
     loudness: str = ""
     threshold: int = -1
     stuck_updates: int = 0
     ends_at: int = -1
+    awaited: Awaited = Awaited()
+    removed: int = 0
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
         """Whether a generation completed between two samples, so that `at` shows another join phase."""
@@ -115,6 +121,15 @@ class Watched(msgspec.Struct):
         before = [-1, *self.lists[:-1]]
         pairs = zip(before, self.lists, strict=False)
         self.lists = [at for one, at in pairs if at > since or at in firsts or one in last]
+
+    @property
+    def is_seen_from_its_beginning(self) -> bool:
+        """Whether its join phase began after a generation, or a sample just before did not show it."""
+        return self.since > self.opened or (self.unseen >= 0 and self.since - self.unseen <= _SOON_MS)
+
+    def is_gone(self, members: Collection[str], at: int) -> bool:
+        """Whether one of these members is no longer listed at `at` (ms), and the phase goes on."""
+        return bool(self.lists) and any(0 <= self.listed.get(one, at) < at - _SOON_MS for one in members)
 
     def explain(self, after: int, until: int) -> None:
         """Drop the samples between the two times from the count of storms."""
@@ -175,9 +190,24 @@ def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
     """Note that a generation of one of the groups completed: later samples show another join phase."""
     group = groups.get(finding.group or "")
     if group is not None and finding.at >= group.since:
-        if group.stuck and not group.waits:
-            group.waits = not_rejoined.awaited_members(finding)
+        if group.stuck:
+            _end_stuck(group, finding)
         group.since, group.again = finding.at, False
+
+
+def _end_stuck(group: Watched, finding: Finding) -> None:
+    """Take the generation that ended a stuck join phase: it shows which members its deadline removed.
+
+    A member that was listed until then lived. That is critical, even where a session takes as long.
+    """
+    ended, gone = join_end(finding), not_rejoined.awaited_members(finding)
+    there = {name for name, at in group.listed.items() if at >= ended - _SOON_MS}
+    lived = not_rejoined.removed_alive(finding)
+    if 0 <= group.ends_at <= ended + _SOON_MS and (removed := not_rejoined.departed(finding, there)).members:
+        gone, group.loudness, group.removed = removed, Severity.CRITICAL.value, len(removed.members)
+        lived |= dict.fromkeys(there, 1.0)
+    if gone.members and (lived or not group.awaited.members):
+        group.awaited = gone
 
 
 def begin_observation(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.deadlines import not_rejoined
+from rebalance_monitor.coordinator.deadlines.not_rejoined import Awaited
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, probe_anchor
 from rebalance_monitor.coordinator.findings.incidents import make
@@ -17,8 +18,9 @@ from rebalance_monitor.coordinator.probe.answers import after
 from rebalance_monitor.coordinator.probe.newcomers import worst
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.deadlines.not_rejoined import Commits, Listed
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.probe.observed_group import Watched
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -44,11 +46,13 @@ class Probed:
         at: int,
         state: str,
         summary: Mapping[str, Any],
-        listed: Iterable[tuple[str, str, str, str]] | None,
+        listed: Collection[Listed] | None,
+        commits: Callable[[], Mapping[str, Commits] | None],
     ) -> list[Finding]:
         """Report a stuck join phase, and update it once it is worse or an awaited member is known.
 
-        `listed`: the members that the sample lists, None where it lists none.
+        `listed`: the members that the sample lists, None where it lists none. `commits` gives those of the
+        group's members by positions, None where there are no positions.
         """
         settings, told = self.settings.for_group(name), []
         if group.stuck and group.since > group.stuck_since and not group.again:
@@ -58,22 +62,20 @@ class Probed:
         warns = group_summaries.limits_of(settings, summary).warns
         if lasts < warns or (not group.stuck and group_summaries.knows_awaited_members(summary, group, at)):
             return told
-        known = bool(group.stuck and group.waits)
-        waits = group.waits if known else group_summaries.waits(summary, group, warns, listed)
-        pages = lasts >= group_summaries.limits_of(settings, summary, waits).pages
-        loud = (Severity.CRITICAL if pages else Severity.WARNING).value
+        if not group.stuck:
+            group.awaited, group.loudness, group.removed = Awaited(), "", 0
+        waits = group_summaries.waits(summary, group, at, listed, commits())
+        pages = lasts >= group_summaries.limits_of(settings, summary, waits.members).pages
+        loud = Severity.CRITICAL.value if pages else group.loudness or Severity.WARNING.value
         if not group.stuck:
             group.stuck_since, group.stuck_updates, phase = group.since, 0, "opened"
             group.threshold = warns
-        elif len(waits) == len(group.waits) and loud in {group.loudness, Severity.WARNING.value}:
+        elif waits.ids == group.awaited.ids and loud == group.loudness:
             return told
         else:
             group.stuck_updates, phase = group.stuck_updates + 1, "updated"
-        group.waits, group.loudness, group.ends_at = (
-            list(waits),
-            loud,
-            group_summaries.deadline(summary, group),
-        )
+        group.awaited, group.loudness = waits, loud
+        group.ends_at = group_summaries.deadline(summary, group)
         return [*told, self.stuck(name, group, at, phase, state)]
 
     def stuck(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
@@ -91,11 +93,13 @@ class Probed:
             details["ends_at"] = group.ends_at
             why += "; commits do not show who has not rejoined, and who has not within another "
             why += f"{seconds(group.ends_at - at)} is removed"
+        if group.removed:
+            details["removed"] = group.removed
         causes = (CauseEntry(Cause.UNKNOWN, 1.0, why),)
         usual = Severity(group.loudness) if group.loudness else KINDS[Kind.REBALANCE_STUCK].severity
         severity = self.settings.severity_of(Kind.REBALANCE_STUCK, name, usual)
         found = replace(found, details=details, causes=causes, opened_at=group.stuck_since, severity=severity)
-        return not_rejoined.named(found, group.waits, duration)
+        return not_rejoined.named(found, group.awaited, duration)
 
     def storm(self, name: str, group: Watched, at: int, phase: str) -> Finding:
         """Report that samples show the group rebalancing too often, and by which client, or no longer do."""

@@ -139,10 +139,11 @@ def _weighed(
     if last < 0:
         return entry
     after = ended - last
-    expired = after >= (member.session_timeout_ms or 0) - SLACK_MS
-    if entry.cause is Cause.POLL_INTERVAL_EXCEEDED or not expired:
+    session = member.session_timeout_ms
+    expired = session is not None and after >= session - SLACK_MS
+    if session is None or entry.cause is Cause.POLL_INTERVAL_EXCEEDED or not expired:
         why = f"{entry.why}; but the brokers were away, or its coordinator moved, {seconds(after)} before"
         return replace(entry, confidence=min(entry.confidence, _DOUBT), why=why)
     why = f"silent since its coordinator was reloaded {seconds(after)} before; session timeout "
-    why += seconds(member.session_timeout_ms or 0)
+    why += seconds(session)
     return replace(entry, confidence=min(entry.confidence, _EXPIRED), why=why)

@@ -127,6 +127,8 @@ class Rebalances(msgspec.Struct, array_like=True, gc=False):
     """Generations by which it became Empty, without completing them, since it last had members."""
     migrated: int = -1
     """Members when it came from the other protocol, until that is reported."""
+    expired: list[list[str | int | float]] = msgspec.field(default_factory=list)
+    """Dynamic members that expired and have no successor yet, oldest first (`successors.py`)."""
 
 
 class Learned(msgspec.Struct, array_like=True, gc=False):

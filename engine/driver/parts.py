@@ -139,7 +139,7 @@ class Parts:
         self._learn(batch)
         stats = [stat for _, stat in batch.stats]
         read = read_until(stats)
-        seen = self._live.on_samples(sightings, self._summaries, batch.findings, read)
+        seen = self._live.on_samples(sightings, self._summaries, batch.findings, read, self._board)
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
         skewed, came = self._health.skewed, self._board.came_at

@@ -31,7 +31,7 @@ Entry = TypeVar("Entry", CauseEntry, MemberEntry)
 Mode = Literal["shown", "hashed", "hidden"]
 IDENTIFYING = ("member_id", "client_id", "host", "instance_id")
 LEADERS = ("leader", "previous_leader")
-WAITED_FOR, SEVERAL, NOBODY = "waits_for", ", ", "…"
+WAITED_FOR, SEVERAL, NOBODY = frozenset({"waits_for", "waits_for_one_of"}), ", ", "…"
 KEY_BYTES = 32
 DIGITS = 12
 
@@ -103,7 +103,7 @@ class Identities:
         return {**member, **{name: self._maybe(member[name]) for name in IDENTIFYING if name in member}}
 
     def _detail(self, name: str, value: str | float) -> str | float:
-        if name == WAITED_FOR:
+        if name in WAITED_FOR:
             names = (self.name(one) or NOBODY for one in str(value).split(SEVERAL))
             return SEVERAL.join(dict.fromkeys(names))
         return (self.name(str(value)) or NOBODY) if name in NAMES_IN_DETAILS and value else value

@@ -124,21 +124,20 @@ class _Seen:
 class _Driver:
     """What the job's driver adds to what shards say.
 
-    board: the groups' positions, None where nobody watches. lag: None where the capture has no samples of
-    ends.
+    board: the groups' positions. lag: None where the capture has no samples of ends.
     """
 
     roll_up: RollUp
     live: Live
-    board: Board | None
+    board: Board
     lag: Lag | None
 
     @classmethod
     def begun(
         cls, settings: DetectionSettings, cluster: str, *, is_watched: bool, follows_lag: bool
     ) -> _Driver:
-        """Return one without any memory."""
-        board = Board() if is_watched else None
+        """Return one without any memory; `is_watched`: whether somebody shows lag and positions."""
+        board = Board(measures=is_watched or follows_lag)
         lag = Lag(settings, cluster, board=board) if follows_lag else None
         return cls(RollUp(settings, cluster), Live(settings, cluster), board, lag)
 
@@ -151,8 +150,8 @@ class _Driver:
     ) -> list[Finding]:
         """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
         told, looks = batch.findings, seen.looks
-        found = self.live.on_samples(looks, summaries, told, read_until(stats)) if looks else []
-        came = None if self.lag is None else self.lag.board.came_at
+        found = self.live.on_samples(looks, summaries, told, read_until(stats), self.board) if looks else []
+        came = None if self.lag is None else self.board.came_at
         found += self.live.refine(told, served=served(stats), came=came)
         if self.lag is not None:
             busy = groups_seen(looks)
@@ -170,10 +169,9 @@ class _Driver:
             )
             found = with_lag(found, batch, self.lag, news)
             return found + self.lag.priced_together(self.roll_up.on_batch(found, stats, batch.now))
-        if self.board is not None:
-            for group, body in batch.committed.items():
-                self.board.publish(group, body, batch.now)
-            publish_commits(batch, self.board)
+        for group, body in batch.committed.items():
+            self.board.publish(group, body, batch.now)
+        publish_commits(batch, self.board)
         return found + self.roll_up.on_batch(found, stats, batch.now)
 
 

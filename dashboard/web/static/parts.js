@@ -134,7 +134,7 @@ function sentence(one) {
     const spread = d.worst_client ? " · no member is behind a third of them" : "";
     return how + (worst ? ` · worst offender ${worst.client_id}${worst.host ? ` on ${worst.host}` : ""}, in ${share(worst.share)} of them` : spread);
   }
-  if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})${d.waits_for ? `, waiting for ${d.waits_for}` : ""}`;
+  if (one.kind === "rebalance_stuck") return `one rebalance for ${duration(d.duration_ms)} (threshold ${duration(d.threshold_ms)})${d.waits_for ? `, waiting for ${d.waits_for}` : d.waits_for_one_of ? `, waiting for one of ${d.waits_for_one_of}` : ""}`;
   if (one.kind === "group_empty") return d.ended_by === "leave" ? "its last member left" : d.ended_by === "session" ? "its last member timed out" : "no members left";
   if (one.kind === "member_silent") return `silent past its ${d.deadline ?? "session"} deadline`;
   if (one.kind === "offsets_expiring") return `offsets expire ${moment(d.expires_at)}`;

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen, missing
+from rebalance_monitor.coordinator.deadlines.not_rejoined import awaited
+from rebalance_monitor.coordinator.deadlines.rejoining import Seen
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import GroupOut
@@ -44,7 +45,8 @@ def test_the_member_that_stopped_before_a_barrier_in_which_the_others_rejoined_i
 ) -> None:
     told = stuck(worked(MEMBERS, 301_000, 302_000, 290_020, protocol=protocol))
     assert [member.member_id for member in told.members] == ["c-1"]
-    assert (told.details["waits_for"], told.details["waits_for_confidence"]) == ("consumer-c", 0.6)
+    assert told.details["waits_for"] == "consumer-c"
+    assert told.details["waits_for_confidence"] >= 0.8
 
 
 @pytest.mark.parametrize("before", [15_000, 29_000, 31_000, 100_000, 250_000])
@@ -67,14 +69,18 @@ def test_a_member_that_was_quiet_in_an_earlier_generation_holds_no_later_barrier
     assert "b-1" not in {member.member_id for member in stuck(topic).members}
 
 
-def test_a_member_without_traffic_holds_no_barrier() -> None:
-    told = stuck(worked(LIBRDKAFKA, 300_000, 100_000, 299_000, moving=3))
-    assert (told.members, "waits_for" in told.details) == ((), False)
+def test_a_member_without_traffic_is_named_where_the_others_have_rejoined_and_less_surely() -> None:
+    sure = [
+        stuck(worked(clients, 300_500, 100_000, 300_700, moving=moving)).details["waits_for_confidence"]
+        for clients, moving in ((MEMBERS, 0), (LIBRDKAFKA, 3))
+    ]
+    assert float(sure[0]) > 0.9
+    assert 0.6 <= float(sure[1]) < 0.9
 
 
-def test_of_cooperative_members_that_commit_while_they_wait_nobody_is_named() -> None:
-    told = stuck(worked(LIBRDKAFKA, 380_000, 380_000, 299_000, protocol="cooperative-sticky", moving=3))
-    assert (told.members, "waits_for" in told.details) == ((), False)
+def test_of_cooperative_members_that_commit_while_they_wait_the_one_that_stopped_is_named() -> None:
+    told = stuck(worked(LIBRDKAFKA, 380_000, 380_000, 290_000, protocol="cooperative-sticky", moving=3))
+    assert [member.member_id for member in told.members] == ["c-1"]
 
 
 def test_members_that_took_their_time_to_rejoin_hold_nothing_any_more() -> None:
@@ -91,7 +97,7 @@ INNOCENT = st.builds(
 )
 
 
-@given(st.lists(INNOCENT, max_size=6), st.integers(-BARRIER_MS, -1), st.integers(28_000, 60_000))
+@given(st.lists(INNOCENT, max_size=6), st.integers(-BARRIER_MS, -13_000), st.integers(28_000, 60_000))
 def test_who_has_rejoined_or_had_nothing_to_commit_is_never_named(
     innocent: list[tuple[bool, int, int]], stalled: int, known: int
 ) -> None:
@@ -101,7 +107,7 @@ def test_who_has_rejoined_or_had_nothing_to_commit_is_never_named(
         for index, (idle, cadence, last) in enumerate(innocent)
     ]
     holder = Seen("holder", "c", "/h", None, T0 + stalled, 1_000, idle=True)
-    assert {one.member_id for one in missing([*members, holder], T0, T0 + known)} <= {"holder"}
+    assert awaited([*members, holder], T0, T0 + known, exact=True).ids == {"holder"}
 
 
 def test_a_join_phase_that_is_begun_again_names_nobody() -> None:

@@ -61,6 +61,18 @@ def test_it_is_gone_once_no_coordinator_would_have_kept_it_and_not_before() -> N
     assert not of(found, Kind.REBALANCE_STUCK)
 
 
+def test_a_member_whose_description_was_not_read_is_kept_for_the_rebalance_timeout_of_others() -> None:
+    """Its own is not known: that is not zero."""
+    topic, cleaned = replaced(BACK - 500)
+    described = next(place for place, row in enumerate(topic.rows) if row.record_ts == T0 + 1_000)
+    del topic.rows[described]
+    cleaned = range(cleaned.start - 1, cleaned.stop - 1)
+    state, _ = resumed(topic, cleaned, until=BACK + S + P - 1_000)
+    assert B in {member.member_id for member in state.members}
+    state, _ = resumed(topic, cleaned, until=BACK + 90_000)
+    assert B not in {member.member_id for member in state.members}
+
+
 def test_where_no_record_is_missing_a_member_that_does_not_acknowledge_is_waited_for() -> None:
     topic = pair()
     first = len(topic.rows)

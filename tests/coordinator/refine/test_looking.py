@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from rebalance_monitor.coordinator.deadlines.not_rejoined import Seen, missing
+from rebalance_monitor.coordinator.deadlines.not_rejoined import awaited
+from rebalance_monitor.coordinator.deadlines.rejoining import Seen
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
@@ -33,14 +34,15 @@ def seen(name: str, last: int, cadence: int = 500) -> Seen:
         ([seen("a", 0, 1_500), seen("b", 3_000)], []),
         ([seen("a", 12_001), seen("b", 9_000)], ["a"]),
         ([seen("a", 12_000), seen("b", 10_000)], []),
-        ([seen("a", 0)], []),
-        ([seen("a", -1), seen("b", 9_000)], []),
+        ([seen("a", 0)], ["a"]),
+        ([seen("a", -1), seen("b", 9_000)], ["a"]),
     ],
 )
 def test_a_barrier_waits_for_who_stopped_long_before_the_others_or_goes_on(
     members: list[Seen], waits: list[str]
 ) -> None:
-    assert [one.member_id for one in missing(members, 10_000, 13_000)] == waits
+    found = awaited(members, 10_000, 13_000)
+    assert [one.member_id for one in found.members if not found.any_of] == waits
 
 
 def test_a_listing_is_held_against_groups_that_are_alive_and_not_just_written() -> None:

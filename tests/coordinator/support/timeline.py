@@ -9,7 +9,8 @@ from struct import pack
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
-from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output
+from rebalance_monitor.coordinator.findings.outputs import FindingOut, GroupOut, Output, PositionsOut
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -214,6 +215,7 @@ def watched(
     live = Live(settings, "c1")
     summaries: dict[str, dict[str, Any]] = {}
     told: list[Finding] = []
+    board = Board(measures=False)
     for end in range(every, until + every, every):
         batch = [row for row in topic.rows if T0 + end - every <= row.record_ts < T0 + end]
         out = [said for row in batch for said in shard.on_row(row)] + shard.on_clock(T0 + end)
@@ -228,7 +230,9 @@ def watched(
             for at in range(end - every + 1_000, end + 1_000, 1_000)
         ]
         found = [said.finding for said in out if isinstance(said, FindingOut)]
-        sighted = live.on_samples(looks, summaries, found, {topic.shard: shard.state.now})
+        sighted = live.on_samples(looks, summaries, found, {topic.shard: shard.state.now}, board)
+        for said in (one for one in out if isinstance(one, PositionsOut)):
+            board.publish(said.group, said.body, T0 + end)
         told += sighted + live.refine(found)
         live = Live(settings, "c1", json.loads(json.dumps(live.snapshot())))
     return told

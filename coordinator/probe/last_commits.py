@@ -1,0 +1,66 @@
+"""When members last committed, and whether records wait for them, by the positions that groups publish.
+
+A summary is made when the group changes, so what it says of commits is of then. Positions come every few
+seconds while a group commits. Each partition of a member has one, and the ends of its topic say when the
+record after it was written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.deadlines.not_rejoined import Commits
+from rebalance_monitor.coordinator.deadlines.rejoining import NOTHING, UNKNOWN
+from rebalance_monitor.coordinator.lag.owners import CUT, partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from rebalance_monitor.coordinator.commits.positions import Position
+    from rebalance_monitor.coordinator.lag.board import Board
+
+    Find = Callable[[str, int], Position | None]
+    Came = Callable[[str, int, int], int | None]
+
+LATE_MS = 8_000
+"""A commit is in the positions so late at most: they are published every five seconds, batch by batch."""
+
+# A transaction's marker takes an offset that nobody reads, and may come after the last record's commit.
+_MARKER = 1
+
+
+def last_commits(board: Board, group: str, summary: Mapping[str, Any]) -> dict[str, Commits]:
+    """Return member id -> what the positions of its partitions say, for the members of a summary."""
+    find = _positions(board, group)
+    return {
+        str(one["member_id"]): _commits(find, board.came_at, list(_places(one)), one)
+        for one in summary.get("member_list", ())
+    }
+
+
+def _positions(board: Board, group: str) -> Find:
+    consumed = board.groups.get(group)
+    if consumed is None:
+        return lambda topic, partition: None  # noqa: ARG005 - as the others
+    if not consumed.body:
+        return consumed.written.get
+    places = positions.places_of(positions.read(consumed.body))
+    return lambda topic, partition: places.get(topic, {}).get(partition)
+
+
+def _places(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    for topic, ranges in member.get("assigned", {}).items():
+        for partition in partitions(ranges):
+            yield topic, partition
+
+
+def _commits(find: Find, came: Came, places: list[tuple[str, int]], member: Mapping[str, Any]) -> Commits:
+    found = [(place, position) for place in places if (position := find(*place)) is not None]
+    last = max((position.at for _, position in found), default=-1)
+    times = [came(*place, position.offset + _MARKER) for place, position in found]
+    waiting = [at for at in times if at is not None and at >= 0]
+    if waiting:
+        return Commits(last, min(waiting))
+    is_cut = len(found) != member.get("partitions") or any(CUT in one for one in member["assigned"].values())
+    return Commits(last, UNKNOWN if is_cut or not found or None in times else NOTHING)
