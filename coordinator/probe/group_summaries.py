@@ -56,13 +56,17 @@ def waits(
     likely.
     """
     before = group.awaited
-    if group.again or summary.get("group_type") in _BY_RECORDS:
+    # The generation that ends the phase may have been read before its last sample is taken.
+    is_over = int(summary.get("at", -1)) > at
+    if is_over or group.again or summary.get("group_type") in _BY_RECORDS:
         return before
     now = not_rejoined.by_summary(
         summary, group.since, at - LATE_MS, listed, commits, exact=group.is_seen_from_its_beginning
     )
     if not before.members or group.is_gone(before.ids, at):
         return now
+    if listed is not None and before.ids.difference(one[0] for one in listed):
+        return before
     is_sure = not now.any_of and all(one.confidence >= CLAIMED for one in now.members)
     return now if now.members and (is_sure or before.any_of > now.any_of) else before
 
