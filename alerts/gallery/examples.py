@@ -98,7 +98,7 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "causes": (
             _cause(
                 Cause.MEMBER_NOT_REJOINED,
-                0.6,
+                0.86,
                 "the join phase has waited for it for 122.0 s; its last commit was 130.4 s ago",
             ),
         ),
@@ -342,6 +342,23 @@ _ENDED: dict[Kind, dict[str, Any]] = {
     Kind.MEMBER_SILENT: {"resolution": "confirmed", "evidence": "read", "confidence": 1.0},
     Kind.UNREADABLE_RECORDS: {"resolution": "quiet"},
     Kind.MONITOR_DEGRADED: {"resolution": "quiet"},
+    Kind.REBALANCE_STUCK: {
+        "causes": (
+            _cause(
+                Cause.MEMBER_NOT_REJOINED,
+                0.95,
+                "the join phase waited for it for 200.0 s; its last commit was 208.4 s ago",
+            ),
+        ),
+        "details": {
+            "sightings": 100,
+            "duration_ms": AT - OPENED,
+            "threshold_ms": 60_000,
+            "waits_for": LOST.client_id,
+            "removed": 1,
+            **_COST,
+        },
+    },
     Kind.GROUP_EMPTY: {
         "severity": Severity.INFO,
         "members_total": 24,

@@ -59,11 +59,17 @@ def findings(state: ShardState, rows: list[Row], later_ms: int = 0) -> list[Find
 
 
 def unlearned(state: ShardState) -> dict[str, GroupState]:
-    """Return the groups without what the departure model learned: the versions have different models."""
-    learned = {name: Learned(group.learned.idle_families) for name, group in state.groups.items()}
-    return {
-        name: msgspec.structs.replace(group, learned=learned[name]) for name, group in state.groups.items()
-    }
+    """Return the groups without what the departure model learned, and without who expired.
+
+    The versions have different models, and the one before did not remember the expired members.
+    """
+    return {name: _unlearned(group) for name, group in state.groups.items()}
+
+
+def _unlearned(group: GroupState) -> GroupState:
+    rebalances = msgspec.structs.replace(group.rebalances, expired=[])
+    learned = Learned(group.learned.idle_families)
+    return msgspec.structs.replace(group, learned=learned, rebalances=rebalances)
 
 
 def said(found: list[Finding]) -> list[tuple[str, str | None]]:
