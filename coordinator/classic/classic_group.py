@@ -173,16 +173,15 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     gone = judged.gone
     if before.members:
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
-        causes += successors.causes(state, change, gone, state.cst)
     else:
         asked = group_metadata.asked_for(after)
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
-        causes += successors.causes(state, change, gone, state.cst)
         visits.forget(state, asked)
     if unassigned_partitions.is_readable(state, after):
         causes += tuple(unassigned_partitions.shared(state.members, after.subscriptions))
     rebalance_causes.remember(state, causes)
-    found = [report.rebalance(before, state, scene, change, judged, causes)]
+    told = causes + successors.causes(state, change, gone, state.cst)
+    found = [report.rebalance(before, state, scene, change, judged, told)]
     found += _beside(before, state, scene, gone, found[0].id)
     found += _refilled(state, scene) + unsubscribed_topics.note(before, state, after, scene)
     if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):

@@ -128,11 +128,11 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     left = {member.member_id for member in change.left}
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
     causes = _causes(state, scene, change, gone)
-    causes += successors.causes(state, change, gone, scene.ts, ordered=False)
     causes += tuple(unassigned_partitions.shared(state.members, subscriptions.of_members(state)))
     known, began = state.epochs.stable >= 0, state.epochs.bumped_at
     took, went = max(0, scene.ts - began), len(change.left) + state.changes.uncounted
     renewed = rolling_restarts.renewed(state, change, causes, began)
+    told = causes + successors.causes(state, change, gone, scene.ts, ordered=False)
     found = [
         scene.find(
             Kind.REBALANCE,
@@ -145,7 +145,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
             join_ms_max=took,
             members_affected=len(change.joined) + went + len(change.replaced),
             partitions_affected=sum(len(member.offsets) for member in change.left),
-            causes=causes,
+            causes=told,
             members=report.member_entries(change, gone),
             details={"joined": len(change.joined), "left": went, "bumps": state.changes.bumps}
             | report.unlisted(change, gone),

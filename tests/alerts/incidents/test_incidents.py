@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rebalance_monitor.alerts.engine.decision import Reason
+from rebalance_monitor.alerts.incidents.incidents import Policy, apply
 from rebalance_monitor.alerts.messages.notification import Phase
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
@@ -218,3 +219,19 @@ def test_what_continues_an_incident_of_another_kind_is_the_same_alert_until_that
     assert len(play.last.notification.alerts) == 1
     play.happens(replace(stopped, id="r", phase="resolved"))
     assert play.run(10 * MINUTE)[-1] == ("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)
+
+
+@pytest.mark.parametrize("removed", [0, 1])
+def test_a_stuck_rebalance_whose_deadline_removed_a_live_member_fires_as_critical_at_its_end(
+    removed: int,
+) -> None:
+    """Before that a dead member would have explained it."""
+    stuck: dict[str, object] = {"incident": "s1", "opened_at": AT, "evidence": "read", "detected_at": AT}
+    opened = finding(Kind.REBALANCE_STUCK, phase="opened", severity=Severity.WARNING, **stuck)
+    details = {"waits_for": "c", **({"removed": 1} if removed else {})}
+    ended = replace(opened, phase="resolved", severity=Severity.CRITICAL, details=details)
+    policy = Policy()
+    alert = apply(apply(None, opened, policy), ended, policy)
+    assert alert is not None
+    assert alert.labels["severity"] == ("critical" if removed else "warning")
+    assert alert.ends_at == AT + policy.hold_ms * removed
