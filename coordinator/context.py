@@ -68,8 +68,9 @@ class Scene:
         """Make a finding about the group as `state` describes it; its incident as `incidents.make` does."""
         # KIP-848 records carry topic ids, not names: only the names resolved so far are shown.
         topics = state.subscriptions.names or ([] if state.group_type == "consumer" else state.topics)
-        if fields.get("previous_generation", 0) == _UNREAD:
-            fields["previous_generation"] = None
+        for name in ("previous_generation", "opened_at"):
+            if fields.get(name) == _UNREAD:
+                fields[name] = None
         values: dict[str, Any] = {
             "group_type": state.group_type,
             "protocol_type": state.protocol_type,

@@ -340,8 +340,19 @@ def roll_up(phase: str = "opened") -> Finding:
 _ENDED: dict[Kind, dict[str, Any]] = {
     Kind.STORM: {"resolution": "quiet", "details": {**_STORM, "total": 37}},
     Kind.MEMBER_SILENT: {"resolution": "confirmed", "evidence": "read", "confidence": 1.0},
-    Kind.UNREADABLE_RECORDS: {"resolution": "quiet"},
-    Kind.MONITOR_DEGRADED: {"resolution": "quiet"},
+    Kind.OFFSETS_EXPIRING: {"resolution": "withdrawn"},
+    Kind.GROUP_TOO_LARGE: {"resolution": "withdrawn"},
+    **{
+        kind: {"resolution": "quiet"}
+        for kind in (
+            Kind.CONSUMPTION_STALLED,
+            Kind.CONSUMPTION_STOPPED,
+            Kind.FALLING_BEHIND,
+            Kind.RECORDS_EXPIRING,
+            Kind.UNREADABLE_RECORDS,
+            Kind.MONITOR_DEGRADED,
+        )
+    },
     Kind.GROUP_EMPTY: {
         "severity": Severity.INFO,
         "members_total": 24,

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
-from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
+from rebalance_monitor.cluster.jars.gateway import chain_of, require_py4j, words_of
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
 from rebalance_monitor.cluster.login_causes import login_error
 from rebalance_monitor.cluster.logins.attempts import AGAIN_S, Attempts
@@ -110,6 +110,12 @@ class JavaLogin:
         return self._properties | line
 
     def _call(self, act: Any) -> Any:  # noqa: ANN401 - as above
+        try:
+            require_py4j()
+        except DependencyError as error:
+            more = " Kerberos needs neither with the extra `kerberos`." if self.mechanism == "GSSAPI" else ""
+            what = f"This login is made by Java's Kafka client. {error.what}"
+            raise DependencyError(what, f"{error.remedy}{more}") from None
         from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
         try:

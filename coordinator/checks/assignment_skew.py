@@ -141,6 +141,7 @@ def _turn(state: GroupState, scene: Scene, found: Verdict) -> list[Finding]:
     state.checks.skewed = ""
     if not found.rule:
         return ended
+    state.checks.skewed_at = state.ts
     opened = _skew_finding(state, scene, found)
     state.checks.skewed = f"{found.rule}/{opened.incident}"
     return [*ended, opened]
@@ -162,6 +163,7 @@ def _skew_finding(
         phase="opened" if opened else "resolved",
         severity=severity(found.rule),
         incident=incident,
+        opened_at=state.checks.skewed_at,
         resolution=resolution,
         members=tuple(member_entry(member, "kept") for member in _named(state.members, found) if opened),
         details=_details(state, found, opened=opened),

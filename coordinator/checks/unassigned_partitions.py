@@ -91,7 +91,7 @@ def _open_or_close(
     if state.checks.unassigned:
         return []
     opened = _opened(state, scene, found, subscriptions)
-    state.checks.unassigned = opened.incident or ""
+    state.checks.unassigned, state.checks.unassigned_at = opened.incident or "", state.ts
     return [opened]
 
 
@@ -100,8 +100,18 @@ def close(state: GroupState, scene: Scene, resolution: str = "withdrawn") -> lis
     incident, state.checks.unassigned = state.checks.unassigned, ""
     if not incident:
         return []
-    kind = Kind.PARTITIONS_UNASSIGNED
-    return [scene.resolve(kind, state, incident, resolution, at=state.ts, evidence="derived", details={})]
+    return [
+        scene.resolve(
+            Kind.PARTITIONS_UNASSIGNED,
+            state,
+            incident,
+            resolution,
+            at=state.ts,
+            evidence="derived",
+            opened_at=state.checks.unassigned_at,
+            details={},
+        )
+    ]
 
 
 def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]] | None) -> Faults:

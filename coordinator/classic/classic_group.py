@@ -291,8 +291,20 @@ def _size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
         return []
     details: Details = {"bytes": size, "limit": limit}
     if large:
-        found = scene.find(Kind.GROUP_TOO_LARGE, state, at=state.ts, phase="opened", details=details)
-        state.checks.too_large = found.incident or ""
+        found = scene.find(
+            Kind.GROUP_TOO_LARGE, state, at=state.ts, phase="opened", opened_at=state.ts, details=details
+        )
+        state.checks.too_large, state.checks.too_large_at = found.incident or "", state.ts
         return [found]
     incident, state.checks.too_large = state.checks.too_large, ""
-    return [scene.resolve(Kind.GROUP_TOO_LARGE, state, incident, "withdrawn", at=state.ts, details=details)]
+    return [
+        scene.resolve(
+            Kind.GROUP_TOO_LARGE,
+            state,
+            incident,
+            "withdrawn",
+            at=state.ts,
+            opened_at=state.checks.too_large_at,
+            details=details,
+        )
+    ]

@@ -36,15 +36,15 @@ def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     )
     found += unsubscribed_topics.close(state, scene, resolution)
     found += silent_members.resolve_departed(state, state, scene, [])
-    rule, _, skewed = state.checks.skewed.partition("/")
-    empty = state.empty
+    empty, checks = state.empty, state.checks
+    rule, _, skewed = checks.skewed.partition("/")
     storm = state.storm.incident if storm_module.is_open(state.storm) else ""
-    held: list[tuple[Kind, str, int | None, Details]] = [
+    held: list[tuple[Kind, str, int, Details]] = [
         (Kind.GROUP_EMPTY, empty.incident, empty.at, {"empty_ms": max(0, scene.ts - empty.at)}),
         (Kind.STORM, storm, state.storm.opened_at, {"total": state.storm.total}),
-        (Kind.ASSIGNMENT_SKEWED, skewed, None, {"rule": rule}),
-        (Kind.GROUP_TOO_LARGE, state.checks.too_large, None, {}),
-        (Kind.PARTITIONS_UNASSIGNED, state.checks.unassigned, None, {}),
+        (Kind.ASSIGNMENT_SKEWED, skewed, checks.skewed_at, {"rule": rule}),
+        (Kind.GROUP_TOO_LARGE, checks.too_large, checks.too_large_at, {}),
+        (Kind.PARTITIONS_UNASSIGNED, checks.unassigned, checks.unassigned_at, {}),
     ]
     return found + [_closed(state, scene, *one, resolution) for one in held if one[1]]
 
@@ -54,7 +54,7 @@ def _closed(
     scene: Scene,
     kind: Kind,
     incident: str,
-    opened_at: int | None,
+    opened_at: int,
     details: Details,
     resolution: str,
 ) -> Finding:

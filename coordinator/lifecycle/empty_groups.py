@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.context import Scene
-    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.coordinator.state.shard_state import ShardState
@@ -87,8 +87,17 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
     if not state.empty.expiring:
         return []
     incident, state.empty.expiring = state.empty.expiring, ""
-    details: Details = {"retention_ms": scene.settings.offsets_retention_ms}
-    return [scene.resolve(Kind.OFFSETS_EXPIRING, state, incident, resolution, at=scene.ts, details=details)]
+    return [
+        scene.resolve(
+            Kind.OFFSETS_EXPIRING,
+            state,
+            incident,
+            resolution,
+            at=scene.ts,
+            opened_at=state.empty.expiring_at,
+            details={"retention_ms": scene.settings.offsets_retention_ms},
+        )
+    ]
 
 
 def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
@@ -151,7 +160,7 @@ def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
         opened_at=at,
         details={"expires_at": kept_until(state, settings), "retention_ms": settings.offsets_retention_ms},
     )
-    state.empty.expiring = found.incident or ""
+    state.empty.expiring, state.empty.expiring_at = found.incident or "", at
     return [found]
 
 

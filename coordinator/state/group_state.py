@@ -204,6 +204,8 @@ class Emptiness(msgspec.Struct, array_like=True, gc=False):
     """When an offset was last removed while the group had no members."""
     visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
+    expiring_at: int = -1
+    """When `expiring` was opened."""
 
 
 class Stuck(msgspec.Struct, array_like=True, gc=False):
@@ -231,6 +233,10 @@ class Checks(msgspec.Struct, array_like=True, gc=False):
     """Topics that members subscribe to and no member owns; whether they exist, only the brokers know."""
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
     """Topic that no member subscribes to any longer -> [last commit, incident about its offsets]."""
+    too_large_at: int = -1
+    """When (ms) `too_large` was opened; so of the others."""
+    skewed_at: int = -1
+    unassigned_at: int = -1
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):
