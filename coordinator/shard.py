@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import clock, removal, summary
 from rebalance_monitor.coordinator.checks import unsubscribed_topics
 from rebalance_monitor.coordinator.classic import classic_group
-from rebalance_monitor.coordinator.commits import topic_names, trace
+from rebalance_monitor.coordinator.commits import positions, topic_names, trace
 from rebalance_monitor.coordinator.commits.owners import Owners
 from rebalance_monitor.coordinator.context import Scene
 from rebalance_monitor.coordinator.deadlines import not_rejoined, silent_members, stuck_rebalances
@@ -170,7 +170,7 @@ class ShardCoordinator:
         return as_outputs(one for state, scene in there for one in empty_groups.stands_empty(state, scene))
 
     def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
-        settings = self._by_group.get(group)
+        settings = self._settings if not self._settings.groups else self._by_group.get(group)
         if settings is None:
             settings = self._by_group[group] = self._settings.for_group(group)
         complete, whole = self.state.complete, self.state.hole if ts < self.state.resumed_at else -1
@@ -182,15 +182,18 @@ class ShardCoordinator:
         if not history and (not self._served or row.record_ts >= self._served[-1] + _SERVED_MS):
             self._served.append(row.record_ts)
         groups = self.state.groups
-        # Without a call for those that were touched before.
+        # Without a call for groups that were touched before.
         group = groups.live.get(row.group) or groups.get(row.group)
         if group is None:
             if history:
                 empty_groups.note_orphan(self.state, row.group, row.commit_ts)
             publishing.on_lone_commits(self.state, row.group, row.commit_ts, rows.run_parts(row))
             return []
-        partitions, offsets = parts = rows.run_parts(row)
-        publishing.on_commits(self.state, row.group, group, row.commit_ts, parts)
+        partitions, offsets = rows.run_parts(row)
+        positions.take_commits(group.positions, row.commit_ts, partitions, offsets)
+        # Without a call for groups whose positions are due already.
+        if row.group not in self.state.unpublished:
+            publishing.on_commits(self.state, row.group)
         if not group.members or group.group_type not in _COMMITTING:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
             topics = {topic for topic, _ in rows.listed_partitions(partitions)}
@@ -269,7 +272,7 @@ class ShardCoordinator:
         return group
 
     def _hold(self, scene: Scene) -> None:
-        """Take the group out; the next row tells whether it was removed or migrated."""
+        """Take the group out; the next row decides whether it was removed or migrated."""
         gone = self.state.groups.pop(scene.group)
         self.state.pending = PendingRemoval(scene.group, scene.offset, scene.ts, scene.history, gone)
 

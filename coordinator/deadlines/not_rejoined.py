@@ -1,13 +1,18 @@
-"""Who a join barrier waits for: members that, as far as their commits tell, have not rejoined.
+"""Members that have probably not rejoined a join phase yet, judged by their commits.
 
-Neither records nor the admin API say who has rejoined. An eager client commits when it rejoins and then no
-more until the barrier falls; so a member that commits on has not rejoined, and one that commits when idle
-and fell silent long before the barrier, and before the others did, is the one that they all wait for. The
-silence of any other may mean that there was nothing to commit. Where all are alike nobody is named, nor in
-cooperative groups of clients that go on committing while they wait. It is suspected, never known.
+Neither records nor the admin API show which members have rejoined. An eager client commits when it rejoins,
+and not again until the join phase ends. So:
 
-A summary tells this of a barrier that was held for a while before it was made; so one is made, once, of a
-group in which a member that commits when idle has stopped for half of the time from which it is stuck.
+- A member that goes on committing has not rejoined.
+- A member that commits when idle, and that fell silent long before the join phase and before the others, is
+  the one that the group waits for.
+- The silence of any other member may mean that it had nothing to commit.
+
+If all members are alike, none is named. In cooperative groups whose clients go on committing while they wait,
+none is named either. The result is always suspected.
+
+The driver judges by group summaries, so a summary must be newer than the silence. One is made, once, when a
+member that commits when idle has been silent for half of the time after which the join phase is stuck.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import under_traff
 from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, MemberEntry
-from rebalance_monitor.coordinator.findings.ranking import MAJORITY
+from rebalance_monitor.coordinator.findings.finding import MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
@@ -37,10 +42,10 @@ _TOGETHER = 2
 _LIVES = frozenset({Cause.JOIN_DEADLINE_MISSED, Cause.POLL_INTERVAL_EXCEEDED})
 
 MARGIN_MS = 2_000
-"""Commits this much (or twice the member's cadence) apart from the others' are told apart."""
+"""Commits must be this far apart from the others', or twice the member's cadence, to be evidence."""
 
 CONFIDENCE = 0.6
-"""How sure it is that a barrier waits for the members that are named."""
+"""Confidence that a join phase waits for the members that are named."""
 
 # Other clients go on committing the partitions that they keep while they wait.
 _SILENT_COOPERATIVE = frozenset({"java"})
@@ -50,8 +55,8 @@ _SILENT_COOPERATIVE = frozenset({"java"})
 class Seen:
     """One member of the last generation: when it last committed (ms, -1 never), and how often (ms).
 
-    idle: whether it commits when there is nothing new, so that its silence means something. silent: it was
-    found to be, as `member_silent` is: by its traffic too. session: its session timeout, ms.
+    idle: it commits when there is nothing new, so its silence is evidence. silent: a `member_silent` is open
+    for it, perhaps because of its traffic. session: its session timeout, ms.
     """
 
     member_id: str
@@ -90,9 +95,10 @@ def missing(members: Iterable[Seen], since: int, now: int) -> list[Seen]:
 def by_summary(
     summary: Mapping[str, Any], since: int, limit: int, listed: Collection[str] | None = None
 ) -> list[Seen]:
-    """Return the members that, by the group's summary, hold a join phase seen since `since` (ms).
+    """Return the members that, by the group's summary, a join phase observed since `since` (ms) waits for.
 
-    `limit`: from which duration (ms) on it is stuck. Only those `listed`, where the brokers told who is left.
+    `limit`: duration (ms) from which on the join phase is stuck. `listed`: only these are in the group, if
+    the brokers have listed its members.
     """
     told_at = int(summary.get("as_of", -1))
     members = summary.get("member_list", ())
@@ -151,8 +157,8 @@ def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
 def awaited_members(rebalance: Finding) -> list[Seen]:
     """Return the departed members that a stuck join phase waited for, by the generation that ended it.
 
-    Had the only one that is gone left, or been dead, the barrier would have ended sooner: nobody else was
-    missing. Of several it waited for those that lived on and did not rejoin.
+    If only one member departed, the join phase waited for it: a member that leaves or is dead ends the phase
+    sooner. Of several, it waited for the live members that did not rejoin.
     """
     gone = [member for member in rebalance.members if member.role == "left"]
     named = [member for member in gone if member.member_id == rebalance.details.get("held_by")]

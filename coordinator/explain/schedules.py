@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

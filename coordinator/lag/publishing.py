@@ -22,28 +22,22 @@ PUBLISH_MS = 5_000
 WAIT_MS = 1_500
 """A group that is not touched when its positions are due may be soon: decoding it is the dearest part."""
 
-_OFFSET_BYTES = 8
 MAX_LONE = 200
 MAX_LONE_IN_HISTORY = 10_000
 MAX_LONE_BYTES = 16_384
 """Of a group without a record of its own: some 1,000 partitions."""
 
 
-def on_commits(shard: ShardState, group: str, state: GroupState, at: int, parts: tuple[bytes, bytes]) -> None:
-    """Keep a commit run of `at` (ms); `parts` are T and O of the row contract."""
-    held = state.positions
-    positions.keep(held, at, *parts)
-    held.commits += len(parts[1]) // _OFFSET_BYTES
-    if group not in shard.unpublished:
-        shard.unpublished[group] = shard.now + PUBLISH_MS
+def on_commits(shard: ShardState, group: str) -> None:
+    """Publish the positions of a group that has committed, unless they are due already."""
+    shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
 
 
 def on_lone_commits(shard: ShardState, group: str, at: int, parts: tuple[bytes, bytes]) -> None:
     """Keep a commit run of a group without a record of its own."""
     text = shard.lone.pop(group, "")
     held = positions.read(text) if text else Positions(lone=True)
-    positions.keep(held, at, *parts)
-    held.commits += len(parts[1]) // _OFFSET_BYTES
+    positions.take_commits(held, at, *parts)
     _keep_lone(shard, group, held)
 
 

@@ -1,8 +1,8 @@
-"""The end of what a group has open, where its state ends: nothing that comes later could close it.
+"""Resolves all open incidents of a group when its state ends: nothing later could resolve them.
 
-A group's state ends when the group is removed, moves to the other protocol or is retired, and when a record
-shows that what was known is another group's: of another type without a tombstone between, or by a transition
-that no group makes.
+The state of a group ends when the group is removed, moves to the other protocol or is retired. It also ends
+when a record shows that the known state is another group's: the record is of another type without a tombstone
+between, or no group makes that transition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def begin_anew(state: GroupState, scene: Scene, group_type: str) -> list[Finding]:
-    """End what is open and forget what was known: the group turns out to be another one."""
+    """Resolve all open incidents and forget the state: the group turns out to be another one."""
     found = ended(state, scene, "withdrawn") if state.group_type else []
     forget(state, group_type)
     return found

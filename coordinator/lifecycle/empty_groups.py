@@ -1,4 +1,4 @@
-"""Groups without members: their offsets expire, some should never stand empty, in the end they retire."""
+"""Groups without members: their offsets expire, some must never be empty, in the end they retire."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_ORPHANS = 10_000
 def note_orphan(shard: ShardState, group: str, at: int) -> None:
     """Note a commit at `at` (ms) to a group of which no record of its own was read so far.
 
-    In a cleaned log the commits of a group stand before the record that says that it is empty since.
+    In a cleaned log the commits of a group come before the record that shows that it is empty.
     """
     if group in shard.orphans or len(shard.orphans) < _MAX_ORPHANS:
         shard.orphans[group] = max(shard.orphans.get(group, -1), at)
@@ -53,10 +53,10 @@ def expiry(state: GroupState, settings: DetectionSettings) -> int:
 def kept_until(state: GroupState, settings: DetectionSettings) -> int:
     """Until when (ms) the coordinator keeps the newest offset of a group without members.
 
-    A classic group's retention runs from the moment it became empty, whatever is committed to it after that
-    (KIP-211); that of epoch-based groups from each commit, so one that had long had nothing to commit loses
-    its offsets as soon as its last member goes. So does that of a group which never had a member: it has no
-    protocol type, and who commits to it assigns itself its partitions.
+    The retention of a classic group runs from the moment it became empty, whatever is committed after that
+    (KIP-211). For epoch-based groups it runs from each commit, so a group with old commits loses its offsets
+    as soon as its last member departs. For a group that never had a member it runs from each commit too: the
+    group has no protocol type, and its committers use assign().
     """
     since = state.last_commit if _keeps_commits(state) and state.last_commit >= 0 else state.cst
     return since + settings.offsets_retention_ms
@@ -65,7 +65,7 @@ def kept_until(state: GroupState, settings: DetectionSettings) -> int:
 def on_commit(state: GroupState, scene: Scene, at: int, topics: Iterable[str]) -> list[Finding]:
     """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer."""
     if state.last_commit < 0 or state.empty.expiring:
-        # From now on it has offsets that expire, or such as expire later.
+        # From now on it has offsets that expire, or its offsets expire later.
         state.wake = 0
     state.last_commit = max(state.last_commit, at)
     visits.note(state, at, topics)
@@ -78,7 +78,7 @@ def _keeps_commits(state: GroupState) -> bool:
 
 
 def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
-    """Whether the group has been empty for so long that its state can go, quietly."""
+    """Whether the group has been empty for so long that its state can be removed without a finding."""
     return state.status == Status.EMPTY and now >= _retirement(state, settings)
 
 
@@ -130,13 +130,13 @@ def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def severity(scene: Scene, beside: Iterable[Finding]) -> Severity:
-    """Return how loud it is that a group became empty: as the faults that took its last members."""
+    """Return the severity of an empty group: that of the faults that took its last members."""
     is_wanted = scene.settings.is_always_on(scene.group)
     return massed.loudest(beside, Severity.CRITICAL if is_wanted else KINDS[Kind.GROUP_EMPTY].severity)
 
 
 def settle(state: GroupState, scene: Scene) -> list[Finding]:
-    """Take an epoch-based group for empty once all of its members would be known."""
+    """Count an epoch-based group as empty once all of its members would be known."""
     if state.status != Status.UNKNOWN or state.members or not baselines.knows_members(state, scene.ts):
         return []
     state.status, state.cst, state.dirty = Status.EMPTY, max(state.cst, state.ts), True
@@ -144,7 +144,7 @@ def settle(state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    """Say once that the offsets of a group without members are about to expire at `now` (ms)."""
+    """Report once that the offsets of a group without members are about to expire at `now` (ms)."""
     settings = scene.settings
     at = max(state.cst, kept_until(state, settings) - settings.offsets_expiring_ms)
     if state.status != Status.EMPTY or state.empty.expiring or state.last_commit < 0 or now < at:

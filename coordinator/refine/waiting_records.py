@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Came = Callable[[str, int, int], int | None]
     """(topic, partition, offset) -> when (ms) the record there was written, -1 not yet, None not known."""
 
-# A transaction's marker takes an offset that nobody reads, and may come after the last record's commit.
+# A transaction's marker takes an offset that no consumer reads, perhaps after the last record's commit.
 _MARKER = 1
 
 

@@ -10,9 +10,9 @@ A group's own fields are its last record, its commits and its clock. Each furthe
 own: rebalances before, what was learned, epochs, changes, subscriptions, emptiness, a rebalance that does not
 end, checks, storms, positions. An incident is named by its id, "" while none is open.
 
-Plain mutable records without behaviour. Those of a group are read and written in every batch that touches it:
-as arrays of their fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last in its
-struct and has a default, and anything else is a new codec version. Times are ms since epoch, -1 where
+Plain mutable records without behaviour. A group is read and written in every batch that touches it, as an
+array of its fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last in its struct
+and has a default; any other change is a new codec version. Times are ms since epoch, -1 where
 unknown.
 """
 
@@ -157,7 +157,7 @@ class Epochs(msgspec.Struct, array_like=True, gc=False):
 
 
 class Changes(msgspec.Struct, array_like=True, gc=False):
-    """What came and went in an epoch-based group since `Epochs.stable`."""
+    """What changed in an epoch-based group since `Epochs.stable`."""
 
     bumps: int = 0
     """Bumps of the epoch."""
@@ -220,6 +220,11 @@ class Stuck(msgspec.Struct, array_like=True, gc=False):
     """The stuck rebalance was reported as critical."""
     waits_for: str = ""
     """Client ids of the members that it was reported to wait for."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an incident of either kind is open."""
+        return bool(self.suspected or self.incident)
 
 
 class Checks(msgspec.Struct, array_like=True, gc=False):

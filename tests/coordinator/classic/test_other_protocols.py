@@ -6,7 +6,7 @@ import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.epochs import A, B, Epochs, Share, Streams
 from tests.coordinator.support.timeline import (
