@@ -252,7 +252,7 @@ class Live:
         return more
 
     def _overruled(self, finding: Finding) -> bool:
-        """Whether `found` is a join phase suggested by commits in a group that the probe samples: samples decide."""
+        """Whether commits suggest a join phase of a group that the probe samples: then samples decide."""
         suspected = finding.evidence == "suspected" and finding.kind in _PROBED and finding.phase == "opened"
         asked = self._last.of(self._moves.leader(finding.shard))
         fresh = abs(finding.at - asked) <= _FRESH_MS

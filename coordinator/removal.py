@@ -1,9 +1,9 @@
 """The end of a group: deleted, expired, or moved to the other protocol.
 
 A tombstone alone does not show which. An online migration writes the tombstone of the old group and the
-records of the new one as one run with one timestamp. So the next row of the shard that is no tombstone of this
-run decides; without one, the clock does. All open incidents end with the state of the group, because nothing
-later could resolve them. One exception: `group_empty` goes on, because a migration brings no members.
+records of the new one as one run with one timestamp. So the next row of the shard that is no tombstone of
+this run decides; without one, the clock does. All open incidents end with the state of the group, because
+nothing later could resolve them. One exception: `group_empty` goes on, because a migration brings no members.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
 
 
 def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry, ...]:
-    """Return why the group was removed: Kafka expires it with its offsets, an administrator deletes it sooner."""
+    """Return why the group was removed: Kafka expires it with its offsets, an administrator may be sooner."""
     if state.group_type == "share":
         why = f"empty for {seconds(empty_ms)}; share groups do not expire"
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.95, why),)

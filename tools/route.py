@@ -28,6 +28,7 @@ from rebalance_monitor.engine.settings import detection_settings
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = sorted((ROOT / "tests" / "fixtures" / "scenarios").glob("*/capture"))
 DEPARTURES = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
+PACKAGE = "rebalance_monitor.coordinator."
 COMMIT_RUN = "commit run"
 _SOME = 0.05
 
@@ -58,13 +59,13 @@ class Profiler:
         if event != "call":
             return
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith("rebalance_monitor.coordinator."):
+        if not module.startswith(PACKAGE):
             return
         caller = frame.f_back.f_globals.get("__name__", "") if frame.f_back else ""
         functions = self._entered.setdefault(module, set())
         if caller != module:
             functions.add(frame.f_code.co_name)
-            self._crossings += caller.startswith("rebalance_monitor.coordinator.")
+            self._crossings += caller.startswith(PACKAGE)
 
     @property
     def route(self) -> Route:
@@ -135,7 +136,7 @@ def print_modules(name: str, each: list[Route]) -> None:
     for module, count in rows_of.most_common():
         if count >= _SOME * len(each):
             by = ", ".join(function for function, _ in functions[module].most_common(4))
-            print(f"| {module.removeprefix('rebalance_monitor.coordinator.')} | {count / len(each):.0%} | {by} |")
+            print(f"| {module.removeprefix(PACKAGE)} | {count / len(each):.0%} | {by} |")
 
 
 if __name__ == "__main__":

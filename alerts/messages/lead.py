@@ -118,7 +118,7 @@ def _damage(finding: Finding) -> Iterable[Line]:
 
 
 def waited_of(finding: Finding) -> str:
-    """Return how many records waited for what a finding is about, "" where that is not known, or none did."""
+    """Return how many records waited because of a finding, "" if unknown or if none did."""
     details = finding.details
     peak, before, took = (details.get(name) for name in ("waiting_peak", "waiting_at_stop", "caught_up_ms"))
     if not isinstance(peak, int) or not isinstance(before, int) or peak <= before:

@@ -51,7 +51,7 @@ LabelledLine: TypeAlias = tuple[str, Line]
 
 
 def message_of(finding: Finding, links: Links = NO_LINKS, ended: Ended | None = None) -> Message:
-    """Return the message of one finding; `ended`: the incident is over, whatever the finding says."""
+    """Return the message of one finding; `ended`: the incident is over, though the finding may not say so."""
     if ended is None and finding.phase == "resolved":
         ended = Ended(finding.at)
     rows, more = _rows(finding, ended)

@@ -208,7 +208,7 @@ def _subject(notification: Notification) -> str:
 
 
 def _leave(server: smtplib.SMTP) -> None:
-    """Take leave; the mail is on its way, whatever the server says to that."""
+    """Send QUIT; the mail is accepted, so the server's answer does not matter."""
     with suppress(smtplib.SMTPException, OSError):
         server.quit()
     server.close()

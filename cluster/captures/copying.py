@@ -1,7 +1,7 @@
 """Copies the offsets topic from a broker into a capture, with the probe's sightings and the topics' ends.
 
-What is read is settled at the start: from which offsets, and until the ends found then, for a duration, or
-until told to stop. A topic that does not exist yet is a DependencyError: no group has ever committed there.
+The range is fixed at the start: from which offsets, and until the ends found then, for a duration, or until
+it is stopped. A topic that does not exist yet is a DependencyError: no group has ever committed there.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def copy_topic(
 
 
 def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, int]:
-    """Ask the brokers for the values that detection needs; those that they do not tell are left out."""
+    """Ask the brokers for the values that detection needs; values that they do not return are left out."""
     told = {
         "offsets_retention_ms": admin.offsets_retention_ms(),
         "max_message_bytes": admin.max_message_bytes(topic),

@@ -93,7 +93,7 @@ class PlainConsumer:
         self._topic, self._arguments = topic, _fitting(admin_arguments(properties))
         self._consumer: Any = None
         self._places: Sequence[Any] = ()
-        # Partition -> the end that was told last.
+        # Partition -> the last end that the broker returned.
         self._told: dict[int, int] = {}
 
     def assign(self, places: Sequence[Any]) -> None:
@@ -127,7 +127,7 @@ class PlainConsumer:
         except TopicAuthorizationFailedError:
             return [Message(Place(-1, -1), Failure(KafkaError.TOPIC_AUTHORIZATION_FAILED))]
         except (PlainError, OSError):
-            # Brokers that are away heal, or are missed by who waits for the ends of the topic.
+            # Unreachable brokers come back, or the caller that waits for the ends of the topic reports them.
             time.sleep(wait_s)
             return []
         taken = [Message(record) for records in found.values() for record in records]

@@ -2,8 +2,9 @@
 
 All partitions are assigned, no group is joined and nothing is committed: that would write into the topic
 being watched. Reads uncommitted, as the coordinator does: with librdkafka's default one open transaction
-hides every later record of its partition. Ends at the offsets asked for, after a duration, or when told to.
-Transaction markers and compacted records are holes in the offsets: nobody waits for them.
+hides every later record of its partition. Ends at the requested offsets, after a duration, or when it is
+stopped. Transaction markers and compacted records are holes in the offsets: the reader does not wait for
+them.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Why brokers cannot be reached, in one sentence: asked of librdkafka, whose error events know the cause.
 
-kafka-python tries its servers until its time is over and then says that none answered, whatever the reason.
-So whoever connects for the first time tries librdkafka before (`require_answer`), and where kafka-python
-fails later librdkafka is asked why (`cause_of`). What its events leave open (a host name beside the
-certificate, TLS where none is spoken, a login that is wanted) a plain connection of our own finds out.
+kafka-python tries its servers until its time is over, and then reports for every reason that none answered.
+So the first connection of a process tries librdkafka before (`require_answer`). If kafka-python fails later,
+librdkafka is asked why (`cause_of`). Some causes are not in its events: a host name that is not in the
+certificate, TLS to a plaintext port, a missing login. A plain connection of our own finds these.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _answered: set[int] = set()
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a server cannot be used. `passes`: it may work in a moment; `denied`: it refuses who we are."""
+    """Why a server cannot be used. `passes`: it may work in a moment; `denied`: it refuses our login."""
 
     what: str
     remedy: str = NETWORK
@@ -184,7 +184,7 @@ class _Trial:
                 self.named.add(match["server"])
 
     def _try_servers(self, plain: Mapping[str, str]) -> None:
-        """Look by ourselves at servers that are down for a reason which librdkafka does not tell."""
+        """Connect to servers that are down for a reason which librdkafka does not report."""
         for server in _servers(plain):
             if cause := fault_of_server(server, plain):
                 self.causes[server] = cause
@@ -194,7 +194,7 @@ class _Trial:
         return not all(cause.passes for cause in self.causes.values())
 
     def _cause(self, plain: Mapping[str, str]) -> Cause:
-        """Return the one cause to tell: a login that is refused, then what lasts, then what may pass."""
+        """Return the one cause to report: a refused login, then a lasting cause, then one that may pass."""
         if not self.causes:
             self._try_servers(plain)
         known = sorted(self.causes.values(), key=lambda cause: (not cause.denied, cause.passes))
@@ -324,7 +324,7 @@ def fault_of_server(server: str, plain: Mapping[str, str]) -> Cause | None:
 
 
 def _greeted(server: str, host: str, link: socket.socket, plain: Mapping[str, str]) -> Cause | None:
-    """Return what a handshake tells of a server that takes the connection."""
+    """Return the result of a handshake with a server that accepts the connection."""
     if "SSL" not in plain.get(PROTOCOL, "PLAINTEXT").split("_"):
         return _in_plain_text(server, host, link, plain)
     try:

@@ -6,7 +6,7 @@ own classes in a JVM; only the bytes of the exchange are carried, through py4j. 
 kafka-python's, so every request of the monitor works under every login that the JVM has.
 
 Why not Java's AdminClient: the one that Spark brings (3.9) lists no group of Connect, share or streams, and
-tells no leader epochs. Each partition that is asked for would be an object made through py4j (0.4 ms), each
+returns no leader epochs. Each partition that is asked for would be an object made through py4j (0.4 ms), each
 value of an answer a call (0.04 ms): five thousand partitions cost seconds, here nothing but the login does.
 """
 
@@ -210,7 +210,7 @@ class _Made:
         return bool(self._call("isComplete", client))
 
     def release(self) -> None:
-        """Give the login up; whoever uses it meanwhile may go on."""
+        """Give the login up; exchanges under way may go on."""
         from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
 
         # The JVM may have ended.

@@ -25,8 +25,8 @@ _EXPIRED = frozenset({Cause.STATIC_MEMBER_EXPIRED, Cause.POLL_INTERVAL_EXCEEDED}
 def separate_returns(state: GroupState, change: Change, cst: int, aborted: int) -> Change:
     """Return the change with removed static members that came back counted as left and joined.
 
-    `cst`: the end of the join phase (ms) that followed `state`'s record and `aborted` generations. The host of
-    a member that was replaced in place is marked as that of the old process.
+    `cst`: the end of the join phase (ms) that followed `state`'s record and `aborted` generations. A member
+    that was replaced in place has its host marked as that of the old process.
     """
     removed = [pair for pair in change.replaced if _was_removed(state, change, pair, cst, aborted)]
     in_place = tuple(pair for pair in change.replaced if pair not in removed)

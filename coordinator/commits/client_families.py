@@ -36,8 +36,8 @@ class Family:
     and nothing after.
 
     For advice: `assignors`: Kafka's assignors that it has (None: unknown, or not in all versions).
-    `mixes_assignors`: may list eager assignors beside cooperative ones. `static`: has group.instance.id (None:
-    unknown). `batch`: its setting for the records of one poll, "" if it has none.
+    `mixes_assignors`: may list eager assignors beside cooperative ones. `static`: has group.instance.id
+    (None: unknown). `batch`: its setting for the records of one poll, "" if it has none.
     """
 
     name: str

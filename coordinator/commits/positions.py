@@ -5,8 +5,8 @@ and again replaces one entry each time, which costs two operations on a dict. Wh
 have piled up they are merged into a table of 20 bytes a partition.
 
 Published is the same data in one line of text, which the reader unpacks. Positions are what the topic holds.
-Offsets of a transaction are written before it ends, and no record marks them. So positions include the offsets
-of open and aborted transactions.
+Offsets of a transaction are written before it ends, and no record marks them. So positions include the
+offsets of open and aborted transactions.
 """
 
 from __future__ import annotations

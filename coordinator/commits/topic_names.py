@@ -1,7 +1,7 @@
 """Resolves the topic ids of an epoch-based group to names: its records hold ids, commits hold names.
 
-From 4.1 on no record holds both. A request commits partitions of one member. So each name in it is the name of
-an id of which that member has all these partitions; any other id is ruled out for that name. Names that
+From 4.1 on no record holds both. A request commits partitions of one member. So each name in it belongs to an
+id of which that member has all these partitions; any other id is ruled out for that name. Names that
 cannot be distinguished need no distinction if the same members have the same partitions of all their ids. A
 request that fits no member (it commits an assignment just given up) is no evidence. A contradiction resets
 what was learned.

@@ -1,4 +1,4 @@
-"""What is claimed of departed members: each may have a finding of its own beside the rebalance that it caused.
+"""Which departed members have a finding of their own, beside the rebalance that they caused.
 
 The model gives each member its causes (`verdicts.py`). Here they become the kind of its finding, with a
 confidence, a severity and details, or no finding. Records decide that in the operator, and the driver decides

@@ -1,8 +1,8 @@
 """Advice to the owner of a group, each with its reason: one rule a function, one table of rules.
 
 Advice is derived from the records: timeouts, commit gaps, recent findings, the spread. heartbeat.interval.ms
-is in no record, so only its upper bound is given. Nothing is advised without evidence, and no setting is named
-that a client of the group does not have.
+is in no record, so only its upper bound is given. Nothing is advised without evidence. A setting is named
+only if a client of the group has it.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The input of the rules; `now` and `options` are the spread now and by assignor, as `explain` found it."""
+    """The input of the rules; `now` and `options` are the spread now and by assignor."""
 
     state: GroupState
     findings: tuple[Finding, ...]

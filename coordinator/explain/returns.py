@@ -113,7 +113,7 @@ def _return(now: MemberEntry, before: _Away, at: int) -> Return:
 
 
 def _how(now: MemberEntry, before: _Away, *, same: bool) -> How:
-    """Classify by the order; `same`: one rebalance for both, so it joined before the old member was removed."""
+    """Classify by the order; `same`: in one rebalance, so it joined before the old member was removed."""
     old = before.member.client_id
     if instance_of(old) != old and now.client_id != old:
         return How.THREAD

@@ -194,8 +194,9 @@ def _family(member: Member, members: list[Member]) -> str:
 
 
 def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Departure:
-    """Distinguish an expired session from a removal by an administrator; a closed static member is not removed.
+    """Distinguish an expired session from a removal by an administrator.
 
+    A static member that is closed announces its departure; it is not removed.
     Its last sign of life may be a heartbeat later than the one from which its session runs.
     """
     said = "after it announced its departure" if member.epoch == AWAY else "without announcing it"

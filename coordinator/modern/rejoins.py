@@ -1,7 +1,8 @@
 """Members of the classic protocol in a KIP-848 group: they rejoin for each new epoch.
 
-The answer to their next heartbeat asks them to, and from it on they have their rebalance timeout. Heartbeats go
-on meanwhile. So a member whose application never polls is fenced by its rebalance timeout, not by its session.
+The answer to their next heartbeat asks them to, and from it on they have their rebalance timeout. Heartbeats
+go on meanwhile. So a member whose application never polls is fenced by its rebalance timeout, and not by its
+session.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 _SOON_MS = 50
-# The first sample of a join phase may be forgotten sooner than the answers before it: phases last hardly longer.
+# The first sample of a join phase may be forgotten before the answers to the one before; few last longer.
 _KEPT_MS = 600_000
 
 

@@ -1,9 +1,9 @@
 """An outage of a broker is one event, whatever it does to its groups once the broker is back.
 
-A broker that was paused, or cut off, expires the members of all of its groups within milliseconds when it goes
-on: every session has run out. The evidence is probe samples without its answer, and then the loss of members
-that have been silent since before, in groups that it coordinates. That is one finding about the broker, with
-its groups. No member is blamed beside it.
+A broker that was paused, or cut off, expires the members of all of its groups within milliseconds when it
+goes on: every session has run out. The evidence is probe samples without its answer, and then the loss of
+members that have been silent since before, in groups that it coordinates. That is one finding about the
+broker, with its groups. No member is blamed beside it.
 
 A group is back with the generation that has as many members as before. Groups that are not back after a
 session and a rebalance timeout are named. The finding is critical while they are more than a tenth of the
@@ -40,7 +40,7 @@ LEAST_LOOKS = 2
 """One sample may fail for reasons of the monitor's own."""
 
 REACH_MS, SETTLE_MS = 15_000, 3_000
-"""For so long after its return a broker expires members, ms. The finding comes when none followed for so long."""
+"""For so long after its return a broker expires members, ms. The finding waits until none follows."""
 
 GIVEN_UP_MS = 3_600_000
 """So long after the broker's return, or the last loss, an outage is over even if groups are not back, ms."""
@@ -58,8 +58,8 @@ class Away(msgspec.Struct):
     `heard`: its last answer before. `since`, `last`, `looks`: the first and last sample without its answer,
     and how many there were. `reached`: when a client first reached it meanwhile, -1 for never. `back`: its
     first answer after, -1 until then. `groups`: group -> members before, -1 unknown. `waiting`: groups that
-    are not back. `patience`: how long they may take. `hit`: when the last group lost members. `told`: how many
-    groups are published, `named`: how many of them as not back.
+    are not back. `patience`: how long they may take. `hit`: when the last group lost members. `told`: how
+    many groups are published, `named`: how many of them as not back.
     """
 
     heard: int

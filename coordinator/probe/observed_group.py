@@ -34,9 +34,9 @@ class Watched(msgspec.Struct):
     Members: `listed`: member id -> the last sample that lists it. `lists`: the samples that list members.
     `forgotten`: the last sample that lists a member which is not remembered. `newcomers`: see `newcomers.py`.
 
-    Incidents: `open`, `stuck` and `storm`; `stuck_since` and `storm_at`: when their events began. Of the storm:
-    `worst`, `worst_at`: its published offender, and when; `updates`: how often it was updated. Of the stuck
-    join phase: `waits`: the members that it waits for, if known; `loudness`: its published severity;
+    Incidents: `open`, `stuck` and `storm`; `stuck_since` and `storm_at`: when their events began. Of the
+    storm: `worst`, `worst_at`: its published offender, and when; `updates`: how often it was updated. Of the
+    stuck join phase: `waits`: the members that it waits for, if known; `loudness`: its published severity;
     `threshold`: the duration from which on it is stuck; `stuck_updates`: how often it was updated; `ends_at`:
     when the coordinator removes the missing members, -1 unknown.
     """

@@ -1,8 +1,8 @@
 """Which groups the probe may see: ListGroups leaves out groups without Describe permission, without an error.
 
 At the start and every few minutes one sample lists all groups. Groups that are alive by the topic and missing
-in the list open `monitor_degraded` (probe_partial). For them the probe does not overrule what commits suggest.
-A list that some broker did not answer is not compared.
+in the list open `monitor_degraded` (probe_partial). For these groups the probe does not overrule commits. A
+list that some broker did not answer is not compared.
 """
 
 from __future__ import annotations

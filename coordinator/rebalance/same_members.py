@@ -32,7 +32,7 @@ _SAME = frozenset({Cause.COOPERATIVE_FOLLOW_UP, Cause.LEADER_REJOINED, Cause.COO
 
 
 def causes(state: GroupState, after: Membership, cst: int, aborted: int) -> list[CauseEntry]:
-    """Causes of the generation that follows `state` and `aborted` ones, with a join phase until `cst` (ms)."""
+    """Causes of the generation that follows `state` and `aborted` ones; its join phase ended at `cst`."""
     apart = cst - state.ts
     if announced := _probing(state, cst):
         late = seconds(max(0, cst - state.probing_at))

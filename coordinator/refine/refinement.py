@@ -69,7 +69,7 @@ def bounded(finding: Finding, looks: LookBack) -> Finding:
     ended = join_end(finding)
     seen = [at for at in looks.sightings if low < at <= ended]
     if seen:
-        # The last time only: if the monitor's clock is ahead, samples show the join phase before this one too.
+        # The last time only: a clock that is ahead shows the join phase before this one too.
         without = [at for at in looks.answered if at < seen[-1] and at not in looks.sightings]
         before = max(without, default=low)
         first = next(at for at in seen if at > before)

@@ -2,8 +2,8 @@
 
 The first burst opens it. A burst that grows updates it, and so does the next burst of its kind, as when
 brokers restart one after the other. An update has the highest severity so far. It lists the groups of all
-bursts, because that list suppresses the groups' own alerts. The incident resolves after the quiet time without
-a burst, counted between the times of findings; the clock resolves it.
+bursts, because that list suppresses the groups' own alerts. The incident resolves after the quiet time
+without a burst, counted between the times of findings; the clock resolves it.
 """
 
 from __future__ import annotations

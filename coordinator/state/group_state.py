@@ -11,8 +11,8 @@ own: rebalances before, what was learned, epochs, changes, subscriptions, emptin
 end, checks, storms, positions. An incident is named by its id, "" while none is open.
 
 Plain mutable records without behaviour. A group is read and written in every batch that touches it, as an
-array of its fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last in its struct
-and has a default; any other change is a new codec version. Times are ms since epoch, -1 where
+array of its fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last in its
+struct and has a default; any other change is a new codec version. Times are ms since epoch, -1 where
 unknown.
 """
 

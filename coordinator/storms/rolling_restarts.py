@@ -55,8 +55,8 @@ AGAIN = frozenset({Code.AGAIN, Code.CYCLE})
 YOUNG = AGAIN | {Code.YOUNG}
 """Losses of members that joined after the first loss of the window.
 
-`AGAIN`: the member joined after the first `YOUNG` loss. `CYCLE`: it joined after the first `AGAIN` loss, so it
-is the fourth loss in a row of replacements.
+`AGAIN`: the member joined after the first `YOUNG` loss. `CYCLE`: it joined after the first `AGAIN` loss, so
+it is the fourth loss in a row of replacements.
 """
 
 LOSSES = YOUNG | {Code.RESTART, Code.LOST}
@@ -114,7 +114,7 @@ def end_run(storm: StormState) -> None:
 
 
 def find_completed(state: GroupState, scene: Scene, at: int) -> list[Finding]:
-    """Report a completed restart at `at` (ms): as many members as before, and all of them joined during it."""
+    """Report a completed restart at `at` (ms): as many members as before, and all joined during it."""
     storm = state.storm
     began = storm.restarting
     removals = [event for event in storm.events if event[1] == Code.RESTART and int(event[0]) >= began]

@@ -68,9 +68,9 @@ def _unstable(storm: StormState) -> set[int | str]:
 
 
 def worst(storm: StormState) -> Details:
-    """Return the client with most of what counts, its newest member, and its share; nothing for a small share.
+    """Return the client with most of what counts, its newest member, and its share.
 
-    If the client moves from host to host, no host is named.
+    A small share is not returned. If the client moves from host to host, no host is named.
     """
     tally: dict[str, Counter[str]] = {}
     told = weights(storm)

@@ -139,7 +139,7 @@ def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
 
 
 def marked(found: Finding, storm: StormState, since: int, *, renewed: bool) -> Finding:
-    """Mark a `rebalance` as disruptive if an event since `since` (ms) counts: it, or one that failed before it.
+    """Mark a `rebalance` as disruptive if it, or a failed one before it since `since` (ms), counts.
 
     Otherwise mark it if it has `renewed` the group, as a deployment does.
     """

@@ -108,7 +108,7 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
 
 
 def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Finding]:
-    """Return a batch's findings with what they cost, and those of lag; `batch` gets what is shown of it."""
+    """Return a batch's findings with their costs, and those about lag; `batch` gets the lags to show."""
     found = lag.on_batch(told, news)
     publish_commits(batch, lag.board)
     found += lag.forget(batch.forgotten, news.wall)
@@ -118,7 +118,8 @@ def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Fi
 
 
 def publish_commits(batch: Batch, board: Board) -> None:
-    """Say in `batch` how the groups commit whose positions it has, and list those that do nothing else.
+    """Store in `batch` how the groups with positions commit, and list the groups without a record of their
+    own.
 
     A group without offsets and without a record is removed.
     """

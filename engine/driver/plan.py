@@ -1,7 +1,8 @@
 """Which state the job resumes or begins: the manifest's decision, made before an engine starts.
 
-What lies before the end offsets found when a state is begun is history: it rebuilds groups, and is not told
-as if it were new. Those offsets go into the manifest first: every run of every batch sees the same history.
+Records before the end offsets found when a state is begun are history: they rebuild groups, and their
+findings are marked as history. Those offsets go into the manifest first, so every run of every batch has the
+same history.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ class StatePlan:
 class _Choice:
     """The manifest to go on with, and its log of batches; or none, and why an earlier state is given up.
 
-    is_asked: the settings ask for just that, and who wrote them knows of it.
+    is_asked: the settings ask for a new state, so its author expects the loss.
     """
 
     manifest: Manifest | None = None

@@ -1,8 +1,8 @@
 """The embedded engine of the job: reader, coordinators and writer in one process, with durable state.
 
 A batch is written to the changelog before it is applied (offsets and time), and its state some seconds later.
-After a crash the batches that were begun since the last state run again, each with its own offsets and time;
-the ledger knows which of them were told. One core does it all: past that the answer is Spark.
+After a crash the batches that were begun since the last state run again, each with its own offsets and time.
+The ledger knows which of them were published. The engine uses one core; a larger load needs Spark.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run_job(
 
 
 class EmbeddedKind:
-    """The process itself as the job's engine. Raises ConfigError for what only Spark can do."""
+    """The process itself as the job's engine. Raises ConfigError for settings that only Spark supports."""
 
     name = "embedded"
     lanes = 0

@@ -138,7 +138,7 @@ def wall_ms() -> int:
 
 
 def unwritten(settings: Settings) -> Settings:
-    """Return the settings with everything off that writes, sends or waits for somebody."""
+    """Return the settings with everything off that writes, sends or waits for a client."""
     off = {"jsonl": False, "parquet": False, "quarantine": False}
     alerts = type(settings.alerts)()
     audit = settings.audit.model_copy(update={"every_batches": 0})

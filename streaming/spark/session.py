@@ -213,7 +213,7 @@ def require_readable(overrides: Mapping[str, str]) -> None:
 
 
 def interprets(overrides: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether short batches are to interpret projections: on a local master, where nothing else is asked for.
+    """Whether short batches are to interpret projections: on a local master, unless configured otherwise.
 
     Spark's source makes a projection for each partition in every batch. For a few rows interpreting one is
     cheaper than to write its code and look that up; a long history is worth the code.
@@ -247,7 +247,7 @@ def _set_local_environment() -> None:
 
 @contextmanager
 def secrets_in_a_file(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Give the settings that may stand on the JVM's command line, which everybody on the machine can read.
+    """Return the settings that may be on the JVM's command line, which every user of the machine can read.
 
     The others reach the JVM by a properties file of mode 0600 that is gone when the context ends.
     """
