@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WayStatus:
-    """One integration. `sent`, `failed` count since the first start; `failing_since` in ms, -1 while it
-    works.
+    """One integration. `sent`, `failed` count since the first start; `failing_since` in ms, -1 if it works.
 
     `pending`: groups of alerts with a due notification. `why`: the last failure, while it lasts. `is_alert`:
     an alert about it was raised.

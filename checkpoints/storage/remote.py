@@ -1,5 +1,4 @@
-"""File systems elsewhere, by pyarrow or Hadoop (hadoop.py): object stores, HDFS, mounts without locks
-(`file://`).
+"""File systems elsewhere, by pyarrow or Hadoop: object stores, HDFS, mounts without locks (`file://`).
 
 Files are small and written whole. A put to S3 or GCS appears at once or not at all, so that is how they are
 written there. Azure shows an empty file until a write is done, so a draft is written there, which the service

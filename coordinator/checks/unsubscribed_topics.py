@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.finding import deadline_anchor
-from rebalance_monitor.coordinator.findings.finding import end_of
+from rebalance_monitor.coordinator.findings.finding import deadline_anchor, end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
@@ -34,9 +33,7 @@ MAX_TOPICS = 20
 _SWEEP_MS = 600_000
 
 
-def note(
-    before: GroupState, state: GroupState, asked: AbstractSet[str], scene: Scene
-) -> list[Finding]:
+def note(before: GroupState, state: GroupState, asked: AbstractSet[str], scene: Scene) -> list[Finding]:
     """Compare the topics that a generation has `asked` for with those that the one before was assigned."""
     again = sorted(state.checks.unsubscribed.keys() & asked)
     found = [one for topic in again for one in forget(state, scene, topic, "withdrawn")]

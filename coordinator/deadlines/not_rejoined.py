@@ -24,8 +24,7 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import under_traffic
 from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, MemberEntry
-from rebalance_monitor.coordinator.findings.finding import MAJORITY
+from rebalance_monitor.coordinator.findings.finding import MAJORITY, MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE

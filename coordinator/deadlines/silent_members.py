@@ -28,8 +28,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import (
     upcoming,
 )
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
-from rebalance_monitor.coordinator.findings.finding import end_of
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor, end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance.report import member_entry
@@ -210,9 +209,7 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
         why += "; offsets of other members move on the same topics"
     if end.name == "poll":
         sure = 0.5 if traffic else 0.7
-        return (
-            CauseEntry.of(member, Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds"),
-        )
+        return (CauseEntry.of(member, Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds"),)
     shares = [(Cause.SESSION_TIMEOUT, 0.3 if traffic else 0.5)]
     if FAMILIES[member.family].enforces_poll is not False:
         shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.3 if traffic else 0.4))

@@ -21,8 +21,7 @@ from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.deadlines.stuck_limits import MOST_MS, Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor
-from rebalance_monitor.coordinator.findings.finding import end_of
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor, end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import baselines

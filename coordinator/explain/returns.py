@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.commits.client_families import instance_of
 from rebalance_monitor.coordinator.explain.facts import Advice, caused, named_by, times
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.finding import CLAIMED, MAJORITY
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.finding import make
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, make
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
 if TYPE_CHECKING:

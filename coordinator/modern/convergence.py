@@ -14,9 +14,8 @@ from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, ranked
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.finding import ranked
 from rebalance_monitor.coordinator.findings.wording import counted
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance import baselines, first_start, report, subscriptions, visits
@@ -89,8 +88,7 @@ def _departures(state: GroupState) -> list[Departure]:
     kept = state.changes
     for member, numbers, verdict in zip(kept.departed, kept.silences, kept.verdicts, strict=True):
         causes = tuple(
-            CauseEntry.of(member, Cause(str(cause)), float(share), str(why))
-            for cause, share, why in verdict
+            CauseEntry.of(member, Cause(str(cause)), float(share), str(why)) for cause, share, why in verdict
         )
         silence, session, rebalance, usual, *_ = numbers
         seen = Measured(session, rebalance, silence, usual, goodbye=True)

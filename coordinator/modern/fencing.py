@@ -210,9 +210,7 @@ def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Dep
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.9),)
     else:
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.55), (Cause.UNKNOWN, 0.45))
-    return Departure(
-        member, seen, tuple(CauseEntry.of(member, cause, share, why) for cause, share in shares)
-    )
+    return Departure(member, seen, tuple(CauseEntry.of(member, cause, share, why) for cause, share in shares))
 
 
 def _fits(member: Member, seen: Measured, early: int, *, speaks: bool, holds: bool) -> bool:

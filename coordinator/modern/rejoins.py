@@ -40,6 +40,4 @@ def missed(state: GroupState, member: Member, scene: Scene, seen: Measured) -> D
         return None
     why = f"it had {seconds(took)} to rejoin for a new epoch; rebalance timeout "
     why += seconds(member.rebalance_timeout)
-    return Departure(
-        member, seen, (CauseEntry.of(member, Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why),)
-    )
+    return Departure(member, seen, (CauseEntry.of(member, Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why),))

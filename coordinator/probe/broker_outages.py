@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry
-from rebalance_monitor.coordinator.findings.finding import make
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, make
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.massed import BESIDE, before

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings.finding import Coordinator
-from rebalance_monitor.coordinator.findings.finding import make
+from rebalance_monitor.coordinator.findings.finding import Coordinator, make
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.decoders.layouts.twins import replace
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, probe_anchor
-from rebalance_monitor.coordinator.findings.finding import make
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, make, probe_anchor
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds

@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.departure.observe import observed
 from rebalance_monitor.coordinator.departure.verdicts import judge
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.finding import ranked
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, ranked
 from rebalance_monitor.coordinator.findings.wording import counted, seconds
 from rebalance_monitor.coordinator.rebalance import connect, same_members, subscriptions
 from rebalance_monitor.coordinator.state import membership
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged
-    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.findings.finding import MemberEntry
+    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
 

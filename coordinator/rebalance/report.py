@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, is_steady
+from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.departure.verdicts import details_of
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, MAX_MOVED, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.finding import (
+    CLAIMED,
+    MAX_KEPT,
+    MAX_MOVED,
+    CauseEntry,
+    MemberEntry,
+)
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.finding import CLAIMED
-from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:

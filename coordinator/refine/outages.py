@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as changed
 
+from rebalance_monitor.coordinator.departure.claims import KIND_OF
 from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLACK_MS
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.probe.broker_outages import is_in_the_midst
-from rebalance_monitor.coordinator.departure.claims import KIND_OF
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
+from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, decode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.verdicts import (
@@ -31,15 +32,14 @@ from rebalance_monitor.coordinator.findings.finding import (
     MemberEntry,
     finding_id,
     join_end,
+    ranked,
     record_anchor,
 )
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.finding import ranked
 from rebalance_monitor.coordinator.findings.wording import seconds
-from rebalance_monitor.coordinator.rebalance.rebalance_causes import maybe_removed
-from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.rebalance import report
+from rebalance_monitor.coordinator.rebalance.rebalance_causes import maybe_removed
 from rebalance_monitor.coordinator.refine import waiting_records
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, finding_id
-from rebalance_monitor.coordinator.findings.finding import incident_id, make
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, finding_id, incident_id, make
 from rebalance_monitor.coordinator.findings.kinds import Scope, Severity, louder
 
 if TYPE_CHECKING:

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import instance_of
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.finding import MAJORITY, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.finding import MAJORITY
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.storms import (

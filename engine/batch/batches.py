@@ -118,8 +118,7 @@ def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Fi
 
 
 def publish_commits(batch: Batch, board: Board) -> None:
-    """Store in `batch` how the groups with positions commit, and list the groups without a record of their
-    own.
+    """Store in `batch` how the groups with positions commit; list groups without a record of their own.
 
     A group without offsets and without a record is removed.
     """

@@ -90,8 +90,7 @@ class Feed:
         return Fed(self._cut(), at, extent, until, lag)
 
     def _await_records(self) -> None:
-        """Take the available records, at once if the batch is due; else wait for a first record and for
-        others.
+        """Take the available records, at once if the batch is due; else wait for a first one and for others.
 
         After a record that follows a lull there is no wait for others.
         """

@@ -48,8 +48,7 @@ class SkewWatch:
                 self._leaders[partition] = broker
 
     def on_batch(self, newest: Mapping[int, int], now: int) -> str | None:
-        """Take each shard's newest record time and the batch's timestamp (ms); name the clocks that are
-        wrong.
+        """Take each shard's newest record time and the batch's timestamp (ms); name the wrong clocks.
 
         "" if none is, None while that is unknown for a clock that was wrong before.
         """

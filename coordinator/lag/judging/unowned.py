@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
-from rebalance_monitor.coordinator.findings.finding import Incident
+from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.incidents import lag_finding, lag_resolved
 from rebalance_monitor.coordinator.lag.owners import CUT, partitions

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
@@ -36,7 +33,7 @@ from tests.cluster.support.identity_provider import SECRET, IdentityProvider, ne
 from tests.cluster.support.kdc import PRINCIPAL, Kdc, kerberos_broker, missing_programs
 from tests.cluster.support.login_broker import LoginBroker, delegation_token, oauth_broker, scram_broker
 from tests.cluster.support.login_page import block
-from tests.cluster.support.login_site import MAIN, Site, as_the_page_says, of_client
+from tests.cluster.support.login_site import Site, as_the_page_says, of_client
 from tests.cluster.support.proofs import (
     records_of_topic,
     require_capture,
@@ -45,7 +42,7 @@ from tests.cluster.support.proofs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [

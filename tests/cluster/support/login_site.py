@@ -1,4 +1,4 @@
-"""A broker behind a login, with the configuration of the page of logins, and what that page says of failures."""
+"""A broker behind a login, configured as on the page of logins, and what that page says of failures."""
 
 from __future__ import annotations
 

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.storms.static_takeovers import AGAIN, WINDOW_MS
 from rebalance_monitor.engine.replay.replaying import replay_capture
