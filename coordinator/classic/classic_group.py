@@ -177,7 +177,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
     else:
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
-        visits.forget(state, asked)
+        if state.empty.visits:
+            visits.forget(state, asked)
     if after.is_readable:
         causes += tuple(unassigned_partitions.shared(state.members, after.subscriptions))
     rebalance_causes.remember(state, causes)
@@ -236,29 +237,22 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     gone = judged.gone
     causes = ranked([cause for departure in gone for cause in departure.causes])
     rebalance_causes.remember(state, causes)
-    incident = scene.incident_of(Kind.GROUP_EMPTY)
-    beside = _beside(before, state, scene, gone, incident)
-    empty = scene.find(
-        Kind.GROUP_EMPTY,
+    beside = _beside(before, state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY))
+    return empty_groups.became_empty(
         state,
+        scene,
+        change,
+        gone,
+        causes,
+        beside,
         at=state.cst,
-        phase="opened",
-        severity=empty_groups.severity(scene, beside),
+        details=sent(judged),
         protocol=before.protocol or None,
         previous_generation=before.generation,
         previous_leader=before.leader or None,
         members_affected=len(before.members),
         partitions_affected=sum(len(member.offsets) for member in before.members),
-        causes=causes,
-        members=report.member_entries(change, gone),
-        opened_at=state.cst,
-        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone), **sent(judged)},
     )
-    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, state.cst, []
-    state.empty.is_reported = not scene.history
-    found = [empty, *beside]
-    found += assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
-    return found + storm.note_generation(state, scene, change, state.cst, causes)
 
 
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:

@@ -97,11 +97,6 @@ def served(stats: Iterable[StatOut]) -> dict[int, list[int]]:
     return found
 
 
-def as_outputs(findings: Iterable[Finding]) -> list[Output]:
-    """Return findings as outputs."""
-    return [FindingOut(finding) for finding in findings]
-
-
 def count(state: ShardState, reason: str, row: Row, sample: str) -> None:
     """Count one unreadable record by its reason."""
     seen = state.failures.setdefault(reason, [0, row.first_offset, row.record_ts, sample])

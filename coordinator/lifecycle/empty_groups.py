@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.rebalance import baselines, visits
+from rebalance_monitor.coordinator.rebalance import baselines, report, visits
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
+from rebalance_monitor.coordinator.storms import storm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.context import Scene
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.departure.verdicts import Departure
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Details, Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.membership import Change
     from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 _MAX_ORPHANS = 10_000
@@ -129,10 +133,45 @@ def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
     return [found]
 
 
-def severity(scene: Scene, beside: Iterable[Finding]) -> Severity:
-    """Return the severity of an empty group: that of the faults that took its last members."""
+def became_empty(
+    state: GroupState,
+    scene: Scene,
+    change: Change,
+    gone: list[Departure],
+    causes: tuple[CauseEntry, ...],
+    beside: list[Finding],
+    *,
+    at: int,
+    details: Details | None = None,
+    **fields: Any,  # noqa: ANN401 -- the remaining fields of Finding, checked by its constructor
+) -> list[Finding]:
+    """Open `group_empty` at `at` (ms), and resolve the incidents of an assignment.
+
+    `gone`: the last members, with the findings about them (`beside`). The severity is that of the faults that
+    took them.
+    """
     is_wanted = scene.settings.is_always_on(scene.group)
-    return massed.loudest(beside, Severity.CRITICAL if is_wanted else KINDS[Kind.GROUP_EMPTY].severity)
+    usual = Severity.CRITICAL if is_wanted else KINDS[Kind.GROUP_EMPTY].severity
+    empty = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=at,
+        phase="opened",
+        severity=massed.loudest(beside, usual),
+        causes=causes,
+        members=report.member_entries(change, gone),
+        opened_at=at,
+        details={
+            "ended_by": report.ended_by(causes),
+            **report.unlisted(change, gone),
+            **(details or {}),
+        },
+        **fields,
+    )
+    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, at, []
+    state.empty.is_reported = not scene.history
+    ended = assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
+    return [empty, *beside, *ended, *storm.note_generation(state, scene, change, at, causes)]
 
 
 def settle(state: GroupState, scene: Scene) -> list[Finding]:

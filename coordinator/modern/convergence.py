@@ -236,29 +236,17 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     beside = report.departed(state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY), state)
     # Members may come to an empty group and go before they have acknowledged anything.
     again = report.refilled(state, scene, state.epochs.bumped_at) if state.empty.incident else []
-    empty = scene.find(
-        Kind.GROUP_EMPTY,
+    return again + empty_groups.became_empty(
         state,
+        scene,
+        change,
+        gone,
+        causes,
+        beside,
         at=scene.ts,
-        phase="opened",
-        severity=empty_groups.severity(scene, beside),
         previous_generation=state.epochs.stable if state.epochs.stable >= 0 else None,
         members_affected=len(gone) + state.changes.uncounted,
-        causes=causes,
-        members=report.member_entries(change, gone),
-        opened_at=scene.ts,
-        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone)},
     )
-    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, scene.ts, []
-    state.empty.is_reported = not scene.history
-    found = [
-        *again,
-        empty,
-        *beside,
-        *assignment_skew.close(state, scene),
-        *unassigned_partitions.close(state, scene),
-    ]
-    return found + storm.note_generation(state, scene, change, scene.ts, causes)
 
 
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:

@@ -49,7 +49,7 @@ def causes(state: GroupState, after: Membership, cst: int, aborted: int) -> list
 
 def _requested(state: GroupState, after: Membership, apart: int, aborted: int) -> list[CauseEntry]:
     """Causes of a rebalance `apart` ms after the last one, of which no record shows the reason."""
-    given = sum(map(membership.partitions, after.members))
+    given = sum(len(member.offsets) for member in after.members)
     why = f"same members, topics and partitions: {len(after.members)}, {len(after.topics)} and {given}"
     leader = _leader(state, after)
     # In a Stable group a follower that sends its subscription again is given the current generation.
