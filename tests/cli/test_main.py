@@ -99,7 +99,7 @@ def failing_with(error: BaseException) -> Callable[[], None]:
         (SystemExit(1), 1),
     ],
 )
-def test_the_exit_code_says_who_must_act(
+def test_the_exit_code_names_the_party_that_must_act(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = click.Command("broken", callback=failing_with(error))

@@ -339,14 +339,14 @@ def test_what_all_clients_read_alike_is_taken(right: dict[str, Any], files: Path
     assert not list(problems_of(load(flags=filled(right, files))))
 
 
-def test_all_problems_are_told_at_once(files: Path) -> None:
+def test_all_problems_are_reported_at_once(files: Path) -> None:
     wrong = {**kafka(ssl__truststore__location="{tmp}/nowhere.pem"), "jars": ["{tmp}/nowhere.jar"]}
     with pytest.raises(ConfigError) as told:
         valid(load_as_far(flags=filled(wrong, files)))
     assert len(told.value.problems) == 2
 
 
-def test_what_a_section_means_is_told_beside_the_sections_that_cannot_be_read(
+def test_what_a_section_means_is_reported_beside_the_sections_that_cannot_be_read(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is told of a section whose own words are wrong but these words."""

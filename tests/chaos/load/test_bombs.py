@@ -58,7 +58,7 @@ def write_small(bootstrap: str, value: bytes) -> None:
     assert producer.flush(120) == 0
 
 
-def test_one_small_record_of_very_many_members_is_told_and_cuts_no_batch(
+def test_one_small_record_of_very_many_members_is_published_and_cuts_no_batch(
     broker: LabBroker, tmp_path: Path
 ) -> None:
     rig = Rig(broker.bootstrap, tmp_path, DEFAULT_HEAP)

@@ -39,7 +39,7 @@ def bring(jars: Sequence[Path]) -> None:
     SHARED_JVM.configure(load(flags={"jars": [str(jar) for jar in found]}), lambda: None)
 
 
-def test_a_class_that_is_missing_is_told_with_where_to_add_it() -> None:
+def test_a_class_that_is_missing_is_reported_with_where_to_add_it() -> None:
     bring([])
     with pytest.raises(DependencyError, match=r"does not find a class of the login") as told:
         JavaLogin(IAM).require()

@@ -161,7 +161,7 @@ def test_the_job_finds_what_happened(kerberos: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_job_outlives_a_token_endpoint_that_is_away_and_tells_of_it(oauth: Site, tmp_path: Path) -> None:
+def test_the_job_outlives_a_token_endpoint_that_is_away_and_reports_it(oauth: Site, tmp_path: Path) -> None:
     provider, told = oauth.prover, tmp_path / "data" / "findings.jsonl"
     assert isinstance(provider, IdentityProvider)
 
@@ -295,7 +295,7 @@ def failures(probe: ProbeThread) -> list[str]:
         ),
     ],
 )
-def test_what_is_wrong_with_client_credentials_is_told(
+def test_what_is_wrong_with_client_credentials_is_reported(
     oauth: Site, changed: dict[str, str], kind: type[Exception], sentence: str
 ) -> None:
     with pytest.raises(kind) as told:
@@ -315,7 +315,7 @@ def test_what_is_wrong_with_client_credentials_is_told(
         ),
     ],
 )
-def test_a_token_that_is_not_taken_is_told(
+def test_a_token_that_is_not_taken_is_reported(
     oauth: Site, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], kind: type[Exception], sentence: str
 ) -> None:
     given = oauth.properties({"client.id": f"of {min(wrong)}"})
@@ -327,7 +327,7 @@ def test_a_token_that_is_not_taken_is_told(
     shared_token(given).forget()
 
 
-def test_a_broker_that_refuses_what_java_says_of_us_is_told(token: Site) -> None:
+def test_a_broker_that_refuses_what_java_says_of_us_is_reported(token: Site) -> None:
     line = token.config["kafka"][JAAS]
     with pytest.raises(AccessDeniedError, match=r"refuses our login by SCRAM-SHA-512") as told:
         ClusterAdmin(token.properties({JAAS: line.replace('password="', 'password="x')}))
@@ -345,7 +345,7 @@ def test_a_broker_that_refuses_what_java_says_of_us_is_told(token: Site) -> None
         ("away", BrokerUnreachableError, "What the login asks, a KDC or a token endpoint, does not answer"),
     ],
 )
-def test_what_is_wrong_with_a_kerberos_login_is_told(
+def test_what_is_wrong_with_a_kerberos_login_is_reported(
     kerberos: Site, wrong: str, kind: type[Exception], sentence: str
 ) -> None:
     kdc = kerberos.prover

@@ -80,7 +80,7 @@ def lost(removed: int, *, last: int, topic: str = "orders", repartitioned: str =
     ("silence", "cause"),
     [(50, Cause.MEMBER_LEFT), (S, Cause.SESSION_TIMEOUT), (P + 500, Cause.POLL_INTERVAL_EXCEEDED)],
 )
-def test_the_silence_of_a_task_tells_why_its_member_went(silence: int, cause: Cause) -> None:
+def test_the_silence_of_a_task_shows_why_its_member_departed(silence: int, cause: Cause) -> None:
     last = 20_000
     found = lost(last + 150 + silence, last=last)
     assert found.causes[0].cause is cause

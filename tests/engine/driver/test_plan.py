@@ -233,7 +233,9 @@ def test_a_checkpoint_that_was_emptied_under_a_ledger_that_knows_its_batches_is_
     assert plan(tmp_path).rebuilt == "its checkpoint was empty"
 
 
-def test_a_rebuild_that_was_not_told_before_the_process_died_is_told_by_the_next(tmp_path: Path) -> None:
+def test_the_next_process_publishes_a_rebuild_that_the_dead_one_had_not(
+    tmp_path: Path,
+) -> None:
     plan(tmp_path)
     assert plan(tmp_path, settings=WORD).rebuilt == plan(tmp_path, settings=WORD).rebuilt != ""
     record_rebuild(Storage(tmp_path), plan(tmp_path, settings=WORD))
@@ -335,7 +337,7 @@ def test_what_is_skipped_to_the_end_is_no_history(tmp_path: Path) -> None:
     assert plan(tmp_path, settings=skipping({0: 8, 2: 2})).manifest.catching_up == {0: 10}
 
 
-def test_what_the_topic_has_removed_is_skipped_by_nobody_and_begins_nothing_anew(tmp_path: Path) -> None:
+def test_records_that_the_topic_has_removed_need_no_skip_and_begin_nothing_anew(tmp_path: Path) -> None:
     found = plan(tmp_path, settings=skipping({0: 6}))
     later = replace(FACTS, begins={**FACTS.begins, 0: 8})
     assert skipped(found.manifest, later) == {}

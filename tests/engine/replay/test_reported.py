@@ -46,7 +46,7 @@ def replayed(capture: Path) -> list[Finding]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reported_case_is_told_as_it_was(name: str, captures: Path) -> None:
+def test_a_reported_case_is_published_as_it_was(name: str, captures: Path) -> None:
     found, truth = replayed(captures / name), expected(name)
     told = [(one.kind, one.phase, one.generation, [cause.cause for cause in one.causes]) for one in found]
     for pattern in truth["must"]:
@@ -71,7 +71,7 @@ def test_a_reported_case_gets_the_advice_that_helps(
 
 
 @pytest.mark.parametrize("suite", sorted(path.name for path in SCENARIOS.iterdir() if path.is_dir()))
-def test_no_other_recorded_group_has_partitions_that_nobody_reads_or_a_worker_of_another_cluster(
+def test_no_other_recorded_group_has_unread_partitions_or_a_worker_of_another_cluster(
     suite: str,
 ) -> None:
     found = list(replay_capture(SCENARIOS / suite / "capture", DetectionSettings()))
@@ -80,7 +80,7 @@ def test_no_other_recorded_group_has_partitions_that_nobody_reads_or_a_worker_of
     assert Cause.CONNECT_CONFIGS_DIFFER not in causes
 
 
-def test_the_page_of_a_stuck_rebalance_and_explain_name_whom_it_waited_for(
+def test_the_page_of_a_stuck_rebalance_and_explain_name_the_awaited_member(
     captures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not the newcomer that began it, which was there in the generation that ended it."""
