@@ -115,6 +115,19 @@ def test_the_exit_code_names_the_party_that_must_act(
         assert printed.err != ""
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rnu", "No such command 'rnu'. Did you mean 'run'?"),
+        ("replay last-week", "(last-week). A capture is named by --capture."),
+        ("run last-week", "(last-week)\n"),
+    ],
+)
+def test_what_was_probably_meant_is_named(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line.split()) == ExitCode.USAGE
+    assert capsys.readouterr().err.endswith(f"{said.strip()}\n")
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     command = click.Command("broken", callback=failing_with(ZeroDivisionError()))
     monkeypatch.setattr(cli, "get_command", lambda _context, _name: command)
