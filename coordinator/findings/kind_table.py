@@ -232,7 +232,11 @@ KINDS: dict[Kind, KindSpec] = {
         Severity.INFO,
         DrivenBy.RECORD,
         "the last member left; as severe as the cause, critical for always_on",
-        {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"}
+        {
+            "ended_by": "leave, session or unknown",
+            "empty_ms": "on resolving: how long it was empty, ms",
+            "unusual_after_ms": "empty for longer is unusual for the group, ms; absent until that is known",
+        }
         | _UNLISTED
         | _COST,
     ),

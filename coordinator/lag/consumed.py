@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.lag.packed.places import Packed, Places
+    from rebalance_monitor.coordinator.lag.retention import Near
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.state.positions import Positions
 
@@ -40,7 +41,7 @@ class Consumed:
     `written`: the positions as the topic has them, `published` the clock of these; `places` those that lag
     is measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each
     place. `kept`: of each place, whether the topic's first offset was no later than the position at the
-    last sample of first offsets; `gaps`: how far before the position, where it is nearer than the end.
+    last sample of first offsets; `near`: of places where that is nearer than the end.
     `went_back`: what positions went back from, until that is published. `lone`: the group has no record of
     its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
     alternate. `topics_changed`: other topics than before. `body`: positions that were not unpacked.
@@ -52,7 +53,7 @@ class Consumed:
     places: Packed = packed.NOTHING
     windows: bytearray = field(default_factory=bytearray)
     kept: bytearray = field(default_factory=bytearray)
-    gaps: dict[int, int] = field(default_factory=dict)
+    near: dict[int, Near] = field(default_factory=dict)
     went_back: dict[Place, int] = field(default_factory=dict)
     published: int = -1
     last_commit: int = -1
@@ -82,7 +83,7 @@ class Consumed:
 
     def start(self, places: Places | Packed) -> None:
         """Measure lag from positions of another source: what was remembered of the partitions is void."""
-        self.places, self.windows, self.kept, self.gaps = packed.NOTHING, bytearray(), bytearray(), {}
+        self.places, self.windows, self.kept, self.near = packed.NOTHING, bytearray(), bytearray(), {}
         self.went_back = {}
         self.place(places)
 
@@ -149,9 +150,19 @@ class Consumed:
         """Return how many partitions have committed another offset since then (ms)."""
         return sum(self.track_at(place).moved > since for place in range(len(self.places)))
 
+    def slowest(self, since: int) -> int:
+        """Return the longest commit interval (ms) of partitions committed since then, -1 if none was."""
+        tracks = map(self.track_at, range(len(self.places)))
+        return max((track.cadence for track in tracks if track.committed > since), default=-1)
+
+    def at_rest(self) -> int:
+        """Return how many records waited just after the offsets moved last, of all partitions together."""
+        return sum(max(0, self.track_at(place).base) for place in range(len(self.places)))
+
     def _arrange(self, now: Packed) -> None:
         """Make room for other partitions; what was remembered of those that stay is kept."""
-        body, kept, gaps = bytearray(), bytearray(len(now)), dict[int, int]()
+        body, kept = bytearray(), bytearray(len(now))
+        near: dict[int, Near] = {}
         before = self.places.layout
         held = [before.place(*one) for one in now.layout]
         for place, old in enumerate(held):
@@ -160,14 +171,14 @@ class Consumed:
                 continue
             body += self.windows[old * tracks.SIZE : (old + 1) * tracks.SIZE]
             kept[place] = self.kept[old]
-            if old in self.gaps:
-                gaps[place] = self.gaps[old]
+            if old in self.near:
+                near[place] = self.near[old]
         known = self.places
         values = now.values()
         for place, old in enumerate(held):
             # Until they are committed below, they stand where they were.
             values[2 * place], values[2 * place + 1] = (-1, -1) if old == UNKNOWN_PLACE else known.at(old)
-        self.windows, self.kept, self.gaps = body, kept, gaps
+        self.windows, self.kept, self.near = body, kept, near
         self.places = packed.Packed(now.layout, values.tobytes())
         self.went_back = {one: before for one, before in self.went_back.items() if now.get(*one) is not None}
 

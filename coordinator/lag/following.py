@@ -88,7 +88,6 @@ class Lag:
         self._rebalances = RebalanceCosts(settings, cluster, memory.get("rebalances"))
         self._rebalancing: set[str] = set()
         """Groups that were seen to since the last sample of ends."""
-        self._before: EndsSample | None = None
         self._missed = 0
 
     def snapshot(self) -> dict[str, Any]:
@@ -175,8 +174,6 @@ class Lag:
             self.board.take(sample, busy)
             found += self._check_groups(sample, summaries, busy)
             found += self._unowned.on_sample(sample, summaries, rebalancing)
-            if sample.earliest:
-                self._before = sample
         return found
 
     def _prune(self, summaries: Mapping[str, Mapping[str, Any]], at: int) -> list[Finding]:
@@ -219,7 +216,7 @@ class Lag:
         self._roll_ups.on_sample(sample.at, self.board.groups)
         for group, consumed in self.board.groups.items():
             summary = summaries.get(group, {})
-            found += self._losses.on_sample(group, consumed, sample, self._before)
+            found += self._losses.on_sample(group, consumed, sample)
             found += self._costs.on_sample(group, consumed)
             found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
             if summary.get("state") == Status.EMPTY:

@@ -1,6 +1,9 @@
 """Judging the lag of one partition without thresholds on it, as Burrow does: by what moved in a window.
 
-The window is ten of the partition's own commit intervals, at least a minute. Within it
+The window is ten of the partition's own commit intervals, at least a minute. An interval is how long records
+waited until the next commit: a client that commits what is new only commits nothing while nothing comes. A
+longer interval is believed at once, a shorter one by and by: commits come close together where members join
+one after the other. Within the window
 
 - *stalled*: commits go on, the partition's own or its owner's others, and its offset stands still while
   records wait and grow more;
@@ -78,8 +81,7 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 def commit(track: Track, position: Position) -> None:
     """Take the newest position."""
     if position.at > track.committed >= 0:
-        gap = position.at - track.committed
-        track.cadence = gap if track.cadence < 0 else track.cadence + (gap - track.cadence) // SMOOTHING
+        _learn(track, position)
     if position.offset < track.offset:
         # It reads again what it had read: its lag rises for that alone.
         track.rising = track.low = -1
@@ -87,6 +89,17 @@ def commit(track: Track, position: Position) -> None:
     if position.offset != track.offset:
         track.moved, track.base, track.grown = position.at, -1, -1
     track.offset, track.committed = position.offset, max(track.committed, position.at)
+
+
+def _learn(track: Track, position: Position) -> None:
+    """Learn the commit interval that ends with this position."""
+    gap = position.at - track.committed
+    if track.lag >= 0 and position.offset != track.offset:
+        since = track.grown if track.grown >= 0 else track.risen
+        # Where no sample saw a record wait, it came and was committed between two.
+        waited = position.at - since if since > track.committed else PUBLISHED_MS
+        gap = min(gap, max(waited, 0))
+    track.cadence = gap if gap > track.cadence else track.cadence + (gap - track.cadence) // SMOOTHING
 
 
 def observe(track: Track, lag: int | None, at: int) -> None:

@@ -9,7 +9,7 @@ from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.rebalance import baselines, report, visits
+from rebalance_monitor.coordinator.rebalance import baselines, habits, report, visits
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.coordinator.storms import storm
@@ -163,6 +163,7 @@ def became_empty(
         opened_at=at,
         details={
             "ended_by": report.ended_by(causes),
+            **habits.describe(state, scene.settings, at),
             **report.unlisted(change, gone),
             **(details or {}),
         },

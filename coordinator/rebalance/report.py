@@ -17,6 +17,7 @@ from rebalance_monitor.coordinator.findings.finding import (
     MemberEntry,
 )
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.rebalance import habits
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def refilled(state: GroupState, scene: Scene, at: int) -> list[Finding]:
         severity=Severity.INFO,
         details={"empty_ms": max(0, at - state.empty.at)},
     )
+    habits.note(state.empty, at)
     state.empty.incident, state.empty.at, state.empty.is_reported = "", -1, False
     return [found]
 

@@ -206,6 +206,10 @@ class Emptiness(msgspec.Struct, array_like=True, gc=False):
     """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
     expiring_at: int = -1
     """When `expiring` was opened."""
+    spells: list[list[int]] = msgspec.field(default_factory=list)
+    """[day, longest time (ms) without members that ended on it], oldest first (`habits.py`)."""
+    followed_since: int = -1
+    """Since when every such time is known."""
 
 
 class Stuck(msgspec.Struct, array_like=True, gc=False):

@@ -105,6 +105,35 @@ def test_the_window_follows_the_commit_interval() -> None:
     assert said[700_000] is Verdict.STOPPED
 
 
+def test_the_hours_in_which_nothing_comes_are_no_commit_interval() -> None:
+    """A client that commits what is new only: one record in three hours, committed at once."""
+    track, at = Track(), 0
+    for number in range(6):
+        windows.commit(track, Position(number, at))
+        for _ in range(10):
+            at += STEP
+            windows.observe(track, 0, at)
+        at += 3 * 3_600_000
+        windows.observe(track, 0, at)
+    assert 0 < windows.window(track, Owner(), LEAST) <= 2 * LEAST
+
+
+@pytest.mark.parametrize("rate", [1, 100])
+def test_a_longer_interval_is_believed_at_once(rate: int) -> None:
+    """Commits come close together where members join; then the client's own timer of five minutes runs."""
+    track, at = Track(), 0
+    for number in range(20):
+        at += 10_000
+        windows.commit(track, Position(number * 100, at))
+        windows.observe(track, 0, at)
+    for number in range(20, 22):
+        for late in range(0, 300_000, STEP):
+            windows.observe(track, late * rate // STEP, at + late)
+        at += 300_000
+        windows.commit(track, Position(number * 10_000, at))
+    assert windows.window(track, Owner(), LEAST) >= 2_500_000
+
+
 def test_without_any_known_commit_interval_nothing_is_judged() -> None:
     track = Track()
     windows.commit(track, Position(5, 0))
