@@ -163,7 +163,7 @@ class Board:
         )
 
     def came_at(self, topic: str, partition: int, offset: int) -> int | None:
-        """Return when (ms) the record at an offset was written: -1 not yet, None where nobody knows."""
+        """Return when (ms) the record at an offset was written, as `TopicEnds.came_at`."""
         known = self._ends.get(topic)
         return None if known is None else known.came_at(partition, offset)
 

@@ -72,15 +72,15 @@ class TopicEnds:
         return Seconds(low, low, None)
 
     def came_at(self, partition: int, offset: int) -> int | None:
-        """Return when (ms) the record at `offset` was written, interpolated: -1 not yet, None not known.
+        """Return when (ms) the record at `offset` was written, interpolated; None where that is not known.
 
-        A record that was there at the first sample may have come at any time before.
+        Where it had not come at the newest sample: the time of that, negative. A record that was there at the first sample may have come at any time before.
         """
         known = self.known(partition)
         if not known or offset < known[0][1]:
             return None
         if offset >= known[-1][1]:
-            return -1
+            return -known[-1][0]
         age = self.age(partition, offset, known[-1][0])
         return None if age is None else known[-1][0] - age.estimate
 
