@@ -188,7 +188,7 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "causes": (_TIMEOUT,),
         "members": (LOST,),
         "members_total": 0,
-        "details": {"ended_by": "session"},
+        "details": {"ended_by": "session", "unusual_after_ms": 900_000},
     },
     Kind.OFFSETS_EXPIRING: {
         "details": {"expires_at": AT + 82_800_000, "retention_ms": 604_800_000},

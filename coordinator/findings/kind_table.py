@@ -235,7 +235,7 @@ KINDS: dict[Kind, KindSpec] = {
         {
             "ended_by": "leave, session or unknown",
             "empty_ms": "on resolving: how long it was empty, ms",
-            "unusual_after_ms": "empty for longer is unusual for the group, ms; absent until that is known",
+            "unusual_after_ms": "empty for longer is unusual for the group, ms",
         }
         | _UNLISTED
         | _COST,

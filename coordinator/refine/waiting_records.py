@@ -3,7 +3,7 @@
 The operator sends some partitions of each departed member with the offsets that it committed last
 (`Departed.places`). The ends say when the record after them came. Until then the member had nothing to
 commit, so its silence says nothing; from then on it should have committed. Where no record came, none of the
-silence says anything. Ends are sampled every few seconds: of the time after the newest sample nothing is said.
+silence says anything. Ends are sampled every few seconds: the time after the newest sample is not known.
 """
 
 from __future__ import annotations

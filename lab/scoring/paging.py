@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.settings import DetectionSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.lab.truth.fold import Fact
 
+_GENERATIONS = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
 Page = tuple[str, Kind]
 """Group, or "" where it is about none, and kind."""
 
@@ -53,10 +55,16 @@ def counted_pages(findings: Iterable[Finding], worth: Mapping[Page, bool]) -> Pa
 
 
 def worth_of(facts: Iterable[Fact]) -> dict[Page, bool]:
-    """Return what a recording's facts say is worth a page."""
-    found: dict[Page, bool] = {}
-    for fact in facts:
+    """Return what a recording's facts say is worth a page.
+
+    A storm that the script announced did not come about where the log has too few generations for one; where
+    it has none at all the storm is one that completes none.
+    """
+    every, found = list(facts), dict[Page, bool]()
+    generations = Counter(fact.group for fact in every if fact.label in _GENERATIONS)
+    for fact in every:
         if fact.label == Kind.STORM:
             page = fact.group, Kind.STORM
-            found[page] = found.get(page, False) or fact.required
+            came = not 0 < generations[fact.group] < DetectionSettings().storm_threshold
+            found[page] = found.get(page, False) or (fact.required and came)
     return found

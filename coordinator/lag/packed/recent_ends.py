@@ -74,7 +74,8 @@ class TopicEnds:
     def came_at(self, partition: int, offset: int) -> int | None:
         """Return when (ms) the record at `offset` was written, interpolated; None where that is not known.
 
-        Where it had not come at the newest sample: the time of that, negative. A record that was there at the first sample may have come at any time before.
+        Where it had not come at the newest sample: the time of that, negative. A record that was there at the
+        first sample may have come at any time before.
         """
         known = self.known(partition)
         if not known or offset < known[0][1]:

@@ -61,14 +61,14 @@ def findings(state: ShardState, rows: list[Row], later_ms: int = 0) -> list[Find
 def comparable(state: ShardState) -> dict[str, GroupState]:
     """Return the groups without what the version before did not keep.
 
-    It had another departure model, and did not know since when some incidents are open.
+    It had another departure model, learned no habit, and did not know since when some incidents are open.
     """
     replace = msgspec.structs.replace
     return {
         name: replace(
             group,
             learned=Learned(group.learned.idle_families),
-            empty=replace(group.empty, expiring_at=-1),
+            empty=replace(group.empty, expiring_at=-1, spells=[], followed_since=-1),
             checks=replace(group.checks, too_large_at=-1, skewed_at=-1, unassigned_at=-1),
         )
         for name, group in state.groups.items()
