@@ -43,7 +43,7 @@ _WAITED = {
     "waiting_peak": "most records waiting since",
     "caught_up_at": "when no more waited than before, ms",
 }
-_IMPACT = {"impact": "what waits, as it weighs on the severity: nothing, usual, waiting, unknown"}
+_IMPACT = {"impact": "what waits: nothing, usual, waiting, unknown"}
 _COST = {
     **_WAITED,
     "partition_seconds": "partitions times how long they stood still, at most",
@@ -55,9 +55,9 @@ _LAG_DETAILS = {
     "partitions": "partitions like it",
     "waiting": "records that wait in these partitions",
     "age_ms": "age of the oldest of them, ms",
-    "since": "from when on more waits than at the last commit that moved, ms since epoch",
+    "since": "since when more waits than at the last move, ms",
     "committed_offset": "committed offset of the worst partition",
-    "window_ms": "the window, ms: ten of its usual times between commits",
+    "window_ms": "the window, ms",
 }
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
 NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_member_id"})
