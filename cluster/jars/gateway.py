@@ -24,7 +24,7 @@ LEAST_SECRET = 4
 def require_py4j() -> None:
     """Raise DependencyError where there is no py4j, by which Java is asked; it comes with pyspark."""
     if find_spec("py4j") is None:
-        raise DependencyError("It is asked through pyspark, which is not installed here.", REMEDY)
+        raise DependencyError("Java is asked through pyspark, which is not installed here.", REMEDY)
 
 
 @contextmanager

@@ -128,6 +128,15 @@ def test_what_was_probably_meant_is_named(line: str, said: str, capsys: pytest.C
     assert capsys.readouterr().err.endswith(f"{said.strip()}\n")
 
 
+@pytest.mark.parametrize("verb", ["watch", "capture copy", "decode", "replay", "explain orders", "doctor"])
+def test_every_verb_that_asks_a_broker_takes_the_properties_of_kafkas_own_tools(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "client.properties").write_text("bootstrap.servers=a:1\nsecurity.protocol=SASL\n")
+    assert run([*verb.split(), "--command-config", str(path)]) == ExitCode.USAGE
+    assert "security.protocol" in capsys.readouterr().err
+
+
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     command = click.Command("broken", callback=failing_with(ZeroDivisionError()))
     monkeypatch.setattr(cli, "get_command", lambda _context, _name: command)

@@ -51,7 +51,7 @@ def test_without_pyspark_the_extra_that_makes_the_login_is_named(
     monkeypatch: pytest.MonkeyPatch, mechanism: str, way: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "py4j", None)
-    with pytest.raises(DependencyError, match=r"made by Java's .* pyspark, which is not installed") as told:
+    with pytest.raises(DependencyError, match=r"made by Java's .* Java is asked through pyspark") as told:
         JavaLogin({**IAM, "sasl.mechanism": mechanism}).require()
     assert way in told.value.remedy
 
