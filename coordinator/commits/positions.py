@@ -92,6 +92,11 @@ def places_of(held: Positions) -> Places:
     return {topic: places for topic, places in kept.items() if places}
 
 
+def copied(held: Positions) -> Positions:
+    """Return a copy that stays as it is; runs and table are shared, for they are never changed in place."""
+    return Positions(held.table, held.runs.copy(), held.size, held.commits, held.lone, held.marked)
+
+
 def published(held: Positions) -> str:
     """Return the positions in one line of text."""
     return base64.b64encode(_packed(held)).decode()

@@ -25,6 +25,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.checkpoints.state.codec import StateVersionError, Stored, decode_state, encode_state
+from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.names import short
@@ -301,8 +302,8 @@ def out_row(shard: int, output: Output) -> OutRow:
             return OutRow("finding", shard, finding.group or "", to_json(finding))
         case GroupOut(group, summary):
             return OutRow("group", shard, group, body_of(summary))
-        case PositionsOut(group, body):
-            return OutRow("positions", shard, group, body)
+        case PositionsOut(group, held):
+            return OutRow("positions", shard, group, positions.published(held))
         case RemovedOut(group):
             return OutRow("removed", shard, group, "{}")
         case StatOut(kind, data):

@@ -167,6 +167,7 @@ class Parts:
             looks=sightings,
             shards=batch.shards,
             handed=batch.handed,
+            fresh=batch.groups,
         )
         found = with_lag(told, batch, self._lag, news)
         if samples:

@@ -165,12 +165,13 @@ class _Driver:
                 looks=looks,
                 shards=batch.shards,
                 handed=batch.handed,
+                fresh=batch.groups,
             )
             found = with_lag(found, batch, self.lag, news)
             return found + self.lag.priced_together(self.roll_up.on_batch(found, stats, batch.now))
         if self.board is not None:
-            for group, body in batch.committed.items():
-                self.board.publish(group, body, batch.now)
+            for group, held in batch.committed.items():
+                self.board.publish(group, held, batch.now)
             publish_commits(batch, self.board)
         return found + self.roll_up.on_batch(found, stats, batch.now)
 

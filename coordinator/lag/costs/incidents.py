@@ -21,6 +21,7 @@ from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details
     from rebalance_monitor.coordinator.lag.consumed import Consumed
@@ -178,6 +179,10 @@ class Costs:
         priced = replace(finding, severity=severity, details=details)
         self._remember(priced, known)
         return priced
+
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups that have something open."""
+        return self._open.keys()
 
     def on_sample(self, group: str, consumed: Consumed) -> list[Finding]:
         """Let the open incidents of a group go on with its newest total."""

@@ -21,6 +21,7 @@ from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
@@ -57,6 +58,10 @@ class Losses:
     def opened(self) -> frozenset[str]:
         """Incidents that are open."""
         return frozenset(one.incident for one in self._open.values())
+
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups that have something open."""
+        return self._open.keys()
 
     def on_sample(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         """Judge a group."""

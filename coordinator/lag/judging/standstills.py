@@ -28,6 +28,7 @@ from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
@@ -82,6 +83,10 @@ class Standstills:
     def opened(self) -> frozenset[str]:
         """Incidents that are open."""
         return frozenset(one.incident for kinds in self._open.values() for one in kinds.values())
+
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups that have something open."""
+        return self._open.keys()
 
     def open_of(self, group: str) -> Mapping[str, Open]:
         """Return the open incidents of a group by kind."""

@@ -89,27 +89,6 @@ class TopicEnds:
         """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
         return _between(self.known(partition), at)
 
-    def ends_at(self, at: int) -> list[int]:
-        """Return the same of all partitions."""
-        if not self.rows:
-            return []
-        after = bisect_right(self.at, at)
-        if after in {0, len(self.at)}:
-            chosen = self.rows[-1 if after else 0]
-            return [
-                end if end != UNKNOWN else self.end_at(partition, at) for partition, end in enumerate(chosen)
-            ]
-        begin, stop = self.at[after - 1], self.at[after]
-        passed, whole = at - begin, stop - begin
-        return [
-            before + (behind - before) * passed // whole
-            if before != UNKNOWN != behind
-            else self.end_at(partition, at)
-            for partition, (before, behind) in enumerate(
-                zip(self.rows[after - 1], self.rows[after], strict=True)
-            )
-        ]
-
     def _fit(self, count: int) -> None:
         """Make room for partitions that are new."""
         more = count - len(self.rows[-1])

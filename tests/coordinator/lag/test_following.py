@@ -262,7 +262,7 @@ def test_a_group_that_keeps_up_is_not_shown_behind_because_its_positions_are_pub
             for partition in range(4):
                 entry = partition_entry(b"orders", partition)
                 positions.keep(held, at, entry, (end - 3).to_bytes(8, "big"))
-            lag.publish({"g": positions.published(held)}, at)
+            lag.publish({"g": positions.copied(held)}, at)
         if second % 5 == 0:
             lag.on_samples([EndsSample(at, at, {"orders": (end,) * 4})], {"g": summary()}, ())
             told = lag.board.groups["g"].lag

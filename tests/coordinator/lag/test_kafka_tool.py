@@ -201,7 +201,7 @@ def monitored(broker: LabBroker) -> tuple[Described, dict[tuple[str, int], int]]
     now = time.time_ns() // 1_000_000 + 60_000
     for out in shards.read(now):
         if isinstance(out, PositionsOut):
-            board.publish(out.group, out.body, now)
+            board.publish(out.group, out.held, now)
     board.want(now)
     properties = {"bootstrap.servers": broker.bootstrap}
     coordinators = CommittedOffsets(properties)

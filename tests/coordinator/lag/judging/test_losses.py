@@ -26,7 +26,7 @@ def test_a_glitch_that_is_over_at_the_next_sample_is_no_rewind() -> None:
     world.run(10)
     end = world.ends[0]
     world.commit({0: end - 1})
-    world.lag.publish({"g": positions.published(world.held)}, world.at)
+    world.lag.publish({"g": positions.copied(world.held)}, world.at)
     world.commit({0: end})
     world.look()
     assert not world.found
