@@ -232,6 +232,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "must be a topic of its own: brokers alone write __consumer_offsets",
     ),
     ({"alerts": alerting(kafka={"topic": "alerts/prod"})}, "must be a topic's name"),
+    (
+        {"kafka": {"securty.protocol": "SSL"}},
+        "`securty.protocol` is unknown; did you mean `security.protocol`?",
+    ),
+    ({"kafka": {"Security.Protocol": "SSL"}}, "did you mean `security.protocol`?"),
+    (
+        kafka(ssl__key__password="a\0b"),  # noqa: S106 - refused
+        "`ssl.key.password` holds the character NUL: write it as text in UTF-8",
+    ),
+    ({"storage": {"path": "a\0b"}}, "must be a path or URI of up to 1024 printable characters"),
+    ({"spark": {"spark.master ": "local[2]"}}, "its name must begin with `spark.` and have no blanks"),
+    ({"trigger": "٣s"}, "`trigger` in the file {tmp}/c.yaml: '٣s' is no duration"),
 ]
 
 
