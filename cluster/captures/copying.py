@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.cluster.captures.capture import CaptureWriter, Metadata
 from rebalance_monitor.cluster.captures.consumed import ConsumedTopics
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
-from rebalance_monitor.cluster.clients.reader import Reading, read_records
+from rebalance_monitor.cluster.clients.reader import NOTHING, Reading, behind, read_records
 from rebalance_monitor.cluster.ends.ends import EndsThread
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
@@ -40,13 +40,15 @@ class Extent:
     """What to read of the topic.
 
     `start`: `earliest`, `latest` or offsets (`parse_offsets`); `until_end`: stop at the ends found at start;
-    `duration_s`: stop after this long; neither: only `stop` ends it.
+    `duration_s`: stop after this long; neither: only `stop` ends it. `skip`: partition -> offset behind which
+    a partition begins at the earliest.
     """
 
     start: str = EARLIEST
     until_end: bool = False
     duration_s: float | None = None
     stop: Event | None = None
+    skip: Mapping[int, int] = NOTHING
 
 
 def parse_offsets(text: str) -> dict[int, int]:
@@ -83,7 +85,8 @@ def open_reading(admin: ClusterAdmin, extent: Extent, name: str = OFFSETS_TOPIC)
         if foreign := sorted(set(given) - set(begins)):
             raise ConfigError(f"{name} has no partitions {foreign}: it has {topic.partitions}")
         start = {p: max(first, given.get(p, first)) for p, first in begins.items()}
-    return topic, Reading(start, ends if extent.until_end else None, extent.duration_s, extent.stop)
+    until = ends if extent.until_end else None
+    return topic, Reading(behind(start, extent.skip), until, extent.duration_s, extent.stop)
 
 
 def copy_topic(

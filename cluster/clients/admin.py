@@ -15,6 +15,7 @@ from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.logins.held import login_problem
+from rebalance_monitor.cluster.requests.batch_ends import batch_end
 from rebalance_monitor.cluster.requests.fetch_offsets import Committed, fetch_offsets
 from rebalance_monitor.cluster.requests.leader_epochs import epoch_ends
 from rebalance_monitor.cluster.requests.list_offsets import Outcomes, Wanted, list_offsets
@@ -134,6 +135,11 @@ class ClusterAdmin:
     def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
         """Give where the leaders' logs end those epochs, by partition (requests/leader_epochs.py)."""
         return self._call(lambda: epoch_ends(self._client, topic, epochs))
+
+    def batch_end(self, partition: int, offset: int, name: str = OFFSETS_TOPIC) -> int | None:
+        """Give the last offset of the batch that holds `offset`, None where it is unknown."""
+        topic = self.topic(name)
+        return self._call(lambda: batch_end(self._client, topic, partition, offset)) if topic else None
 
     def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give the offset that the next record of each partition will have."""

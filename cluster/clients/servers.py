@@ -3,7 +3,7 @@
 Kafka's clients believe what answers. librdkafka aborts its process where an ApiVersions response has no list
 (a frame of zeros). Java's client and kafka-python take the first four bytes for a length and allocate as
 much: "HTTP" are 1.2 GB, and Spark's JVM has no heap left. So before a client is given a server, that is
-asked for its API versions in 31 bytes, and a bounded answer is read (`stranger`). What librdkafka's events
+asked for its API versions in some bytes, and a bounded answer is read (`stranger`). What librdkafka's events
 leave open (a host name beside the certificate, TLS where none is spoken, a login that is wanted) is found out
 here as well (`fault_of_server`).
 """
@@ -33,12 +33,14 @@ PORT = "Correct the port in `kafka.bootstrap_servers`, or `security.protocol`."
 ASKED_AT_ONCE = 16
 
 CORRELATION = 0x52424D4F
-# ApiVersions v0 (KIP-35), which every broker answers, before a login too: length, key, version, correlation,
-# client id.
+# ApiVersions v3 (KIP-511), as librdkafka asks; a broker answers it before a login too, if with an error:
+# length, key, version, correlation, client id; name and version of the software.
 _HEAD, _CLIENT = Struct(">ihhih"), b"rebalance-monitor"
-REQUEST = _HEAD.pack(_HEAD.size - 4 + len(_CLIENT), 18, 0, CORRELATION, len(_CLIENT)) + _CLIENT
-# Of the response: length and correlation, then error and number of APIs, then three numbers each.
-_FRAME, _BODY, _API = Struct(">ii"), Struct(">hi"), Struct(">hhh")
+_SOFTWARE = bytes((0, len(_CLIENT) + 1)) + _CLIENT + b"\x021\0"
+_LENGTH = _HEAD.size - 4 + len(_CLIENT) + len(_SOFTWARE)
+REQUEST = _HEAD.pack(_LENGTH, 18, 3, CORRELATION, len(_CLIENT)) + _CLIENT + _SOFTWARE
+# Of the response: length and correlation; error; then one more than there are APIs, of seven bytes each.
+_FRAME, _ERROR, _API_BYTES = Struct(">ii"), Struct(">h"), 7
 LARGEST = 65_536
 # First bytes of a TLS record: alert or handshake, of some version.
 TLS = (b"\x15\x03", b"\x16\x03")
@@ -98,13 +100,19 @@ def _asked(server: str, link: socket.socket, until: float, plain: Mapping[str, s
     if head.startswith(TLS) and not _speaks_tls(plain):
         return _needs_tls(server, plain)
     size, correlation = _FRAME.unpack(head) if len(head) == _FRAME.size else (0, 0)
-    if correlation != CORRELATION or not _BODY.size + 4 <= size <= LARGEST:
+    if correlation != CORRELATION or not _ERROR.size + 4 < size <= LARGEST:
         return no_kafka(server, head + _read(link, SHOWN, min(until, time.monotonic() + 0.2)))
     body = _read(link, size - 4, until)
     if len(body) < size - 4:
         return Cause(f"{server} begins an answer and does not end it within {SNIFF_S:.0f} s.", passes=True)
-    error, apis = _BODY.unpack_from(body)
-    return None if error or 1 <= apis <= (len(body) - _BODY.size) // _API.size else no_kafka(server)
+    (error,) = _ERROR.unpack_from(body)
+    return None if error or 1 <= _apis(body) <= len(body) // _API_BYTES else no_kafka(server)
+
+
+def _apis(body: bytes) -> int:
+    """Return how many APIs a response says that it has; -1 for no list at all."""
+    low, high = (body[_ERROR.size :] + b"\0")[:2]
+    return (low if low < 128 else low - 128 + 128 * high) - 1  # noqa: PLR2004 - seven bits a byte
 
 
 def _read(link: socket.socket, size: int, until: float) -> bytes:

@@ -68,9 +68,12 @@ def require_answer(properties: Mapping[str, str]) -> None:
 
 
 def require_accepted(properties: Mapping[str, str]) -> None:
-    """Raise ConfigError where librdkafka refuses a value; opens no connection that is waited for."""
+    """Raise ConfigError where librdkafka refuses a value; opens no connection."""
     if has_librdkafka(properties):
-        _Trial(properties).client()
+        settings = reader_settings(properties)
+        # A client that knows a server connects to it at once, whatever answers there.
+        settings.pop("bootstrap.servers", None)
+        _Trial(properties).client(settings)
 
 
 def cause_of(properties: Mapping[str, str]) -> DependencyError | None:
@@ -133,7 +136,7 @@ class _Trial:
 
         plain = portable(self.properties)
         bootstrap = _servers(plain)
-        client, started = self.client(), time.monotonic()
+        client, started = self.client(reader_settings(self.properties)), time.monotonic()
         for step in _steps():
             try:
                 found = client.list_topics(timeout=step)
@@ -152,12 +155,11 @@ class _Trial:
                 break
         raise self._cause(plain).error()
 
-    def client(self) -> Any:  # noqa: ANN401 - the library has no types
+    def client(self, settings: Mapping[str, str]) -> Any:  # noqa: ANN401 - the library has no types
         """Return a client whose error events are heeded. Raises ConfigError."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
-        settings = reader_settings(self.properties)
         try:
             return AdminClient({**settings, "error_cb": self._heed, "log_level": 0}, logger=_SILENT)
         except KafkaException as error:

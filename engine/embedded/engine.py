@@ -16,7 +16,7 @@ import structlog
 from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
 from rebalance_monitor.checkpoints.state.codec import StateVersionError
 from rebalance_monitor.cluster.clients.ends import log_ends
-from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, UnpackError
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, UnpackError, behind
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.batch.batches import BatchKey
@@ -127,7 +127,7 @@ class EmbeddedEngine:
             return End.STOPPED, None
         if start is None:
             start = query.facts.begins if self._settings.source.starting == "earliest" else query.facts.ends
-            start = {p: max(at, query.skip.get(p, -1) + 1) for p, at in start.items()}
+            start = behind(start, query.skip)
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
         with collected_rarely(), RecordReader(properties, Reading(start), topic, FETCHING) as reader:
             ends = log_ends(properties, topic)

@@ -108,7 +108,7 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
 
     properties, name = settings.kafka.client_properties(), settings.source.topic
     with ClusterAdmin(properties) as admin:
-        topic, reading = open_reading(admin, Extent(until_end=True), name)
+        topic, reading = open_reading(admin, Extent(until_end=True, skip=settings.source.skip), name)
         shard = coordinator_partition(group, topic.partitions)
         end = (reading.until or {}).get(shard, 0)
         reading.start, reading.until = {shard: reading.start[shard]}, {shard: end}

@@ -63,7 +63,7 @@ def command(
     metadata = copy_topic(
         settings.kafka.client_properties(),
         folder,
-        Extent(start, until_end, duration, stop),
+        Extent(start, until_end, duration, stop, settings.source.skip),
         topic=settings.source.topic,
         probe_interval_s=settings.probe.interval.seconds if probe else None,
         ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,

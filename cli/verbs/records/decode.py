@@ -162,7 +162,7 @@ def _from_broker(
     from rebalance_monitor.cluster.clients.reader import read_records
 
     properties, topic = settings.kafka.client_properties(), settings.source.topic
-    extent = Extent(start, until_end=not follow, stop=stop_on_signals())
+    extent = Extent(start, until_end=not follow, stop=stop_on_signals(), skip=settings.source.skip)
     with ClusterAdmin(properties) as admin:
         _topic, reading = open_reading(admin, extent, topic)
     if partitions:

@@ -148,7 +148,8 @@ def _copied(settings: "Settings") -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-replay-") as folder:
         path = Path(folder) / "capture"
         properties, topic = settings.kafka.client_properties(), settings.source.topic
-        copy_topic(properties, path, Extent(until_end=True), topic=topic, progress=told)
+        extent = Extent(until_end=True, skip=settings.source.skip)
+        copy_topic(properties, path, extent, topic=topic, progress=told)
         for one in progress:
             one.end()
         yield path

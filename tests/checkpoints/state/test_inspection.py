@@ -161,13 +161,13 @@ ONCE = ("state/2/metadata", "state/2/sources/1/0", "state/2/state/0/_metadata/sc
 def whole_folder(root: Path) -> None:
     """Leave what a job leaves, with each kind of file."""
     _, states = folder(root)
-    Ledger(root / "ledger").commit(Snapshot(generation=2))
+    Ledger(root / "ledger").commit(Snapshot(batches={"query-1": 3}, generation=2))
     write_marks(root / "leaders.json", Marks("topic", {0: Mark(1, 11)}))
     (root / "alerts").mkdir()
     MemoryFile(root / "alerts" / "memory.jsonl").save(Memory(batches={"q": 1}))
     for name in ONCE:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text('v1\n{"id": 1}')
+        (root / name).write_text('{"id":"query-1"}' if name.endswith("metadata") else 'v1\n{"id": 1}')
     for path in (*states.rglob("*.zip"), *(root / name for name in ONCE)):
         # Hadoop's own layout: magic, bytes per chunk, one CRC-32 a chunk.
         content = path.read_bytes()

@@ -18,6 +18,9 @@ class Message:
     at: int
     failed: KafkaError | None = None
 
+    def __len__(self) -> int:
+        return 1
+
     def error(self) -> KafkaError | None:
         return self.failed
 

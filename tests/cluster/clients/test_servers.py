@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rebalance_monitor.cluster.clients.servers import CORRELATION, LARGEST, require_brokers
+from rebalance_monitor.cluster.clients.trial import require_accepted
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Serve = Callable[[socket.socket], Any]
 
-BROKER = struct.pack(">hi", 0, 1) + struct.pack(">hhh", 18, 0, 4)
+BROKER = struct.pack(">hBhhhBiB", 0, 2, 18, 0, 4, 0, 0, 0)
 ONE = "is no Kafka broker."
 NO_FRAME = "begins an answer and does not end it"
 
@@ -89,7 +91,7 @@ STRANGERS: dict[str, tuple[Serve, str]] = {
     "a length below zero": (answers(b"", -1), ONE),
     "90 MB": (answers(b"", 90_000_000), ONE),
     "a frame of zeros": (answers(bytes(16)), ONE),
-    "more than there is": (answers(struct.pack(">hi", 0, 1_000)), ONE),
+    "more than there is": (answers(struct.pack(">hBB", 0, 0xFF, 0x7F)), ONE),
     "an answer without an end": (answers(bytes(8), LARGEST), NO_FRAME),
     "its own question": (echoes, ONE),
 }
@@ -109,7 +111,7 @@ def test_what_is_no_broker_is_named_by_its_first_bytes(kind: str, monkeypatch: p
 
 def test_brokers_and_servers_that_are_silent_or_away_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rebalance_monitor.cluster.clients.servers.SNIFF_S", 0.2)
-    refused = answers(struct.pack(">h", 35) + bytes(4))
+    refused = answers(struct.pack(">hihhh", 35, 1, 18, 0, 2))
     with server(answers(BROKER)) as one, server(refused) as other, server(lambda _: time.sleep(1)) as silent:
         require_brokers([one, other, silent, "127.0.0.1:1", "no-such-host.invalid:1"], {})
 
@@ -127,10 +129,21 @@ def test_a_frame_of_zeros_that_makes_librdkafka_abort_is_an_error_of_ours() -> N
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"What answers at {strange} {ONE}"), done
 
 
+def test_a_check_of_the_configuration_connects_to_nothing() -> None:
+    asked: list[bytes] = []
+    with server(lambda link: asked.append(link.recv(1_024))) as listener:
+        require_accepted({"bootstrap.servers": listener})
+        with pytest.raises(ConfigError, match="refuses `kafka:`"):
+            require_accepted({"bootstrap.servers": listener, "metadata.max.age.ms": "0"})
+        time.sleep(0.3)
+    assert asked == []
+
+
 def test_the_request_is_one_that_every_broker_answers() -> None:
     asked: list[bytes] = []
     with server(lambda link: asked.append(link.recv(1_024))) as listener:
         require_brokers([listener], {})
     size, key, version, correlation, length = struct.unpack_from(">ihhih", asked[0])
-    assert (size, key, version, correlation) == (len(asked[0]) - 4, 18, 0, CORRELATION)
-    assert len(asked[0]) == 14 + length
+    assert (size, key, version, correlation) == (len(asked[0]) - 4, 18, 3, CORRELATION)
+    assert asked[0][14:] == b"rebalance-monitor" + b"\0" + b"\x12rebalance-monitor" + b"\x021" + b"\0"
+    assert length == len("rebalance-monitor")
