@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.captures.capture import CaptureWriter, Metadata
 from rebalance_monitor.cluster.captures.consumed import ConsumedTopics
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
-from rebalance_monitor.cluster.clients.reader import NOTHING, Reading, behind, read_records
+from rebalance_monitor.cluster.clients.reader import Reading, behind, read_records
 from rebalance_monitor.cluster.ends.ends import EndsThread
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
@@ -48,7 +48,7 @@ class Extent:
     until_end: bool = False
     duration_s: float | None = None
     stop: Event | None = None
-    skip: Mapping[int, int] = NOTHING
+    skip: Mapping[int, int] = field(default_factory=dict)
 
 
 def parse_offsets(text: str) -> dict[int, int]:

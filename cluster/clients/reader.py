@@ -48,7 +48,6 @@ STALLED_S = 30.0
 LARGEST_BYTES = 100_000_000
 """A record with more is refused. librdkafka unpacks no more of zstd, but any size of gzip and lz4."""
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
-NOTHING: Mapping[int, int] = MappingProxyType({})
 FIXED = {
     "group.id": CLIENT_ID,  # the library insists on one; it is never joined and nothing is committed to it
     "isolation.level": "read_uncommitted",

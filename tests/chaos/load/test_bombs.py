@@ -52,8 +52,9 @@ def of_members(count: int) -> bytes:
 
 def write_small(bootstrap: str, *values: bytes, codec: str = "zstd") -> None:
     """Write a batch that compression makes small; brokers bound what comes over the wire."""
-    settings = {"client.id": "__admin_client", "compression.type": codec, "message.max.bytes": 900_000_000}
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5_000, **settings})
+    one_batch = {"message.max.bytes": 900_000_000, "batch.size": 1_000_000_000, "linger.ms": 1_000}
+    settings = {"client.id": "__admin_client", "compression.type": codec, **one_batch}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     for value in values:
         producer.produce(OFFSETS, value, group_key(BOMB), coordinator_partition(BOMB, PARTITIONS))
     assert producer.flush(120) == 0

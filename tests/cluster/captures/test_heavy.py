@@ -25,12 +25,13 @@ def test_a_heavy_record_is_named_with_the_end_of_its_batch_and_one_beyond_the_bo
     admin = AdminClient(properties)
     for future in admin.create_topics([NewTopic(topic, 3, 1)]).values():
         future.result()
-    write = Producer({**properties, "compression.type": codec, "message.max.bytes": 900_000_000})
+    # What is flushed at once is one batch.
+    one_batch = {"message.max.bytes": 900_000_000, "batch.size": 1_000_000_000, "linger.ms": 1_000}
+    write = Producer({**properties, **one_batch, "compression.type": codec})
     usual, heavy, beyond = b"usual", bytes(HEAVY_BYTES), bytes(101 * MB)
     for partition, values in ((0, [usual, heavy, usual]), (1, [usual]), (2, [usual, beyond, usual])):
         for value in values:
             write.produce(topic, value, b"k", partition)
-        # What is flushed at once is one batch.
         assert write.flush(60) == 0
     write.produce(topic, usual, b"k", 2)
     assert write.flush(60) == 0
