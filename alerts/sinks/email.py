@@ -214,12 +214,18 @@ def _leave(server: smtplib.SMTP) -> None:
     server.close()
 
 
+# smtplib's own words, with the code of a refusal, for more than it reads of a line.
+TOO_LONG = "Line too long."
+
+
 def _refused(error: smtplib.SMTPException) -> SinkError:
     """Return the error by its SMTP code; 5xx is permanent. The server's words may hold names: left out."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         codes = {code for code, _ in error.recipients.values()}
         why = f"the mail server refused every recipient: {min(codes, default=0)}"
         return SinkError(why, permanent=all(code >= 500 for code in codes))  # noqa: PLR2004 - SMTP's permanent
+    if isinstance(error, smtplib.SMTPResponseException) and error.smtp_error == TOO_LONG:
+        return SinkError("what answers is no mail server: its line has no end")
     if isinstance(error, smtplib.SMTPResponseException):
         why = f"the mail server answered {error.smtp_code} ({type(error).__name__})"
         return SinkError(why, permanent=error.smtp_code >= 500)  # noqa: PLR2004 - SMTP's permanent
