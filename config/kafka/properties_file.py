@@ -54,8 +54,8 @@ def _whole_lines(text: str) -> Iterator[str]:
     lines = iter(_LINES.split(text))
     for first in lines:
         line = first.lstrip(_BLANKS)
-        while line == "\\":
-            line = next(lines, "").lstrip(_BLANKS)
+        while line == "\\" and (more := next(lines, None)) is not None:
+            line = more.lstrip(_BLANKS)
         if not line or line[0] in "#!":
             continue
         while _goes_on(line) and (more := next(lines, None)) is not None:
