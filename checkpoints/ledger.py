@@ -60,6 +60,10 @@ class Snapshot:
         """Whether this batch is published."""
         return batch_id <= self.batches.get(query_id, -1)
 
+    def knows(self, query_id: str) -> bool:
+        """Whether a batch of this query is published, under whatever name."""
+        return any(name == query_id or name.startswith(f"{query_id}.") for name in self.batches)
+
     def is_published(self, shard: int, offset: int) -> bool:
         """Whether any query has published the record at `offset` of `shard`."""
         return offset <= self.positions.get(shard, -1)

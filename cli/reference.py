@@ -23,11 +23,12 @@ rebalance-monitor [--log-level debug|info|warning|error] [--log-file FILE] VERB 
 | `-c, --config FILE` | The YAML configuration file (default: $REBALANCE_MONITOR_CONFIG). |
 | `--set KEY=VALUE` | Set one configuration key. |
 | `--bootstrap HOST:PORT` | Brokers to start from, in place of `kafka.bootstrap_servers`. |
+| `--command-config FILE` | Client properties as Kafka's own tools take them. |
 | `-o, --output FORM` | `table` fits the terminal, `wide` has every column; `json`, `jsonl`. |
 
 `AGO` is a [duration](configuration.md) before now (`1h`). [Completion](howto/install.md#complete-on-tab).
 """
-COMMON = ("--config", "--set", "--bootstrap", "--output")
+COMMON = ("--config", "--set", "--bootstrap", "--command-config", "--output")
 CODES = {
     ExitCode.FINE: "fine; also when the reader of a pipe closes it",
     ExitCode.PROBLEMS: "problems were found",

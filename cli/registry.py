@@ -10,6 +10,7 @@ import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any, cast
 
 import click
@@ -90,10 +91,24 @@ class LazyGroup(click.Group):
         with patient():
             return super().make_context(*given, **more)
 
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:  # noqa: ANN401 - click's own
+        """Find the verb, or name the one that was probably meant."""
+        if near := self.get_command(ctx, args[0]) is None and get_close_matches(args[0], VERBS, 1):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {near[0]!r}?")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: click.Context) -> object:
-        """Run the verb."""
-        with patient():
-            return super().invoke(ctx)
+        """Run the verb. An argument too many is mostly the folder of a capture."""
+        try:
+            with patient():
+                return super().invoke(ctx)
+        except click.UsageError as error:
+            options = error.ctx.command.params if error.ctx else ()
+            if "unexpected extra arg" in error.message and any("--capture" in one.opts for one in options):
+                raise click.UsageError(
+                    f"{error.message}. A capture is named by --capture.", error.ctx
+                ) from None
+            raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the table without importing any verb."""

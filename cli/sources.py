@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
@@ -25,13 +26,36 @@ SILENT_S = 2.0
 REFRESH_S = 0.5
 
 
-def bootstrap_option(function: Callable[P, R]) -> Callable[P, R]:
-    """Add `--bootstrap` (`bootstrap: str | None`)."""
+def connection_options(function: Callable[..., R]) -> Callable[..., R]:
+    """Add `--bootstrap` and `--command-config`; the verb gets `connection`: flags for `load_settings`."""
+
+    @wraps(function)
+    def connected(*given: Any, bootstrap: str | None, command_config: Path | None, **more: Any) -> R:  # noqa: ANN401 - the verb's own
+        return function(*given, connection=_connection(command_config, bootstrap), **more)
+
+    by_file = click.option(
+        "--command-config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Client properties as Kafka's own tools take them.",
+    )
     return click.option(
         "--bootstrap",
         metavar="HOST:PORT",
         help="Brokers to start from, in place of `kafka.bootstrap_servers`.",
-    )(function)
+    )(by_file(connected))
+
+
+def _connection(path: Path | None, bootstrap: str | None) -> dict[str, object]:
+    """Return the flags of a client properties file; `--bootstrap` wins over its `bootstrap.servers`."""
+    from rebalance_monitor.config.kafka.properties_file import read_properties
+
+    properties = read_properties(path) if path else {}
+    servers = bootstrap or properties.pop("bootstrap.servers", None)
+    properties.pop("bootstrap.servers", None)
+    return {
+        **{f"kafka.{name}": value for name, value in properties.items()},
+        "kafka.bootstrap_servers": servers,
+    }
 
 
 def capture_option(function: Callable[P, R]) -> Callable[P, R]:

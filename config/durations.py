@@ -21,7 +21,7 @@ _UNITS_MS = {
 }
 LONGEST_MS = 36_500 * 86_400_000
 """Clocks and calendars end not far beyond."""
-_DURATION = re.compile("".join(rf"(?:(\d{{1,9}}){unit})?" for unit in _UNITS_MS))
+_DURATION = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS_MS))
 _TIME = re.compile(r"([01]\d|2[0-4]):([0-5]\d)")
 _MINUTES_OF_DAY = 24 * 60
 # What YAML 1.1 makes of a range of days or months lies between.

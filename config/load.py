@@ -36,6 +36,7 @@ SERVICE_LINK = re.compile(
 # pydantic's words for these name Python types that no YAML file has.
 PLAIN = {
     "tuple_type": "must be a list",
+    "path_type": "must be a path",
     "dict_type": "must hold `key: value` lines",
     "model_type": "must hold `key: value` lines",
     "model_attributes_type": "must hold `key: value` lines",
@@ -46,6 +47,7 @@ UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, R
 
 # How YAML's words begin that go on with a part of the text, and ours in their place.
 QUOTING = {
+    "but found another document": "a second document begins, and one is read,",
     "found undefined alias": "a value begins with `*`; put quotes around it,",
     "could not determine a constructor": "a value begins with `!`; put quotes around it,",
     "second occurrence": "a name after `&` stands twice; put quotes around a value that begins with `&`,",

@@ -23,6 +23,7 @@ from rebalance_monitor.config.kafka.topics import topic_name
 from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
+LONGEST_PATH = 1_024
 # A scheme (or a drive of another system) without a slash behind it, or with nothing but slashes.
 SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([^/].*|/*)")
 
@@ -49,7 +50,7 @@ class Source(Section):
     skip: dict[NonNegativeInt, NonNegativeInt] = Field(
         default={},
         description="Partition: offset of a record too large for any heap, such as `{3: 1207}`. A new entry "
-        "begins a new state, once, which reads that partition from behind the record.",
+        "begins a new state, once, which reads that partition from behind the record, as every verb does.",
     )
     fetch_max_wait: Duration = Field(
         default=Duration("0"),
@@ -106,6 +107,8 @@ class Storage(Section):
         if SCHEME_ALONE.fullmatch(given):
             # Without a quote: it may hold credentials.
             raise ValueError("names no place: write a path, or a URI such as s3://bucket/monitor")
+        if not given.isprintable() or len(given) > LONGEST_PATH:
+            raise ValueError(f"must be a path or URI of up to {LONGEST_PATH} printable characters")
         return given
 
     @field_validator("rebuild", mode="before")

@@ -10,11 +10,14 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-SECRET_NAME = re.compile(
+WORDS_OF_SECRETS = (
     r"password|passphrase|secret|token|jaas|credential|private|keytab\.content|keystore\.key|basic\.auth"
-    r"|account\.?key|access\.?key|encryption\.key|\bsas\b|signature",
-    re.IGNORECASE,
+    r"|account\.?key|access\.?key|encryption\.key|\bsas\b|signature"
 )
+"""Both Python and Java, for Spark's own redaction, read this pattern alike; letters of either case."""
+SECRET_NAME = re.compile(WORDS_OF_SECRETS, re.IGNORECASE)
+# In a value such as `-Djavax.net.ssl.trustStorePassword=…`.
+SECRET_INSIDE = re.compile(rf"({WORDS_OF_SECRETS})[\w.-]*=\S", re.IGNORECASE)
 HIDDEN = "**********"
 LOGIN = re.compile(r"(?<=//)[^/\s]*@")
 
@@ -27,7 +30,7 @@ def is_secret(key: str) -> bool:
 
 
 def as_value(key: str, value: object) -> Value:
-    """Return the property's value as text, wrapped if its name says that it is a secret.
+    """Return the property's value as text, wrapped if its name, or a name in it, says that it is a secret.
 
     Booleans are written as Java properties write them. Raises `ValueError` for anything that is not a scalar.
     """
@@ -36,17 +39,25 @@ def as_value(key: str, value: object) -> Value:
     if not isinstance(value, str | int | float | bool):
         # pydantic turns a ValueError, and only that, into a validation problem.
         raise ValueError(f"`{key}` must be a text, a number or a boolean")  # noqa: TRY004
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return SecretStr(text) if is_secret(key) else text
+    text = _whole(key, str(value).lower() if isinstance(value, bool) else str(value))
+    return SecretStr(text) if is_secret(key) or SECRET_INSIDE.search(text) else text
 
 
 def read_secret(key: str, path: object) -> SecretStr:
     """Return what the file of a `<key>_file` holds, without its line end; `ValueError` if unreadable."""
     try:
-        return SecretStr(Path(str(path)).expanduser().read_text(encoding="utf-8").rstrip("\r\n"))
+        text = Path(str(path)).expanduser().read_text(encoding="utf-8-sig").rstrip("\r\n")
+        return SecretStr(_whole(f"{key}_file", text))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"`{key}_file` names {path}, which cannot be read: {reason}") from error
+
+
+def _whole(key: str, text: str) -> str:
+    """Return the text. Raises ValueError where librdkafka, and no other client, would read a part of it."""
+    if "\0" in text:
+        raise ValueError(f"`{key}` holds the character NUL: write it as text in UTF-8")
+    return text
 
 
 def without_login(text: str) -> str:
@@ -61,4 +72,4 @@ def revealed(value: Value) -> str:
 
 def shown(value: Value) -> str:
     """Return the value as it may be printed."""
-    return HIDDEN if isinstance(value, SecretStr) else value
+    return HIDDEN if isinstance(value, SecretStr) else without_login(value)

@@ -8,8 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings import incidents
-from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, record_anchor
+from rebalance_monitor.coordinator.findings.finding import (
+    MAX_TOPICS,
+    RESOLVED,
+    incident_id,
+    make,
+    record_anchor,
+)
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ class Scene:
 
     def incident_of(self, kind: Kind) -> str:
         """Return the incident that this record opens, before the finding that does is made."""
-        return incidents.incident_id(self.cluster, kind, self.group, self.anchor)
+        return incident_id(self.cluster, kind, self.group, self.anchor)
 
     def find(
         self,
@@ -65,11 +70,12 @@ class Scene:
         severity: Severity | None = None,
         **fields: Any,  # noqa: ANN401 -- the remaining fields of Finding, checked by its constructor
     ) -> Finding:
-        """Make a finding about the group as `state` describes it; its incident as `incidents.make` does."""
+        """Make a finding about the group as `state` describes it; its incident as `make` does."""
         # KIP-848 records carry topic ids, not names: only the names resolved so far are shown.
         topics = state.subscriptions.names or ([] if state.group_type == "consumer" else state.topics)
-        if fields.get("previous_generation", 0) == _UNREAD:
-            fields["previous_generation"] = None
+        for name in ("previous_generation", "opened_at"):
+            if fields.get(name) == _UNREAD:
+                fields[name] = None
         values: dict[str, Any] = {
             "group_type": state.group_type,
             "protocol_type": state.protocol_type,
@@ -83,12 +89,12 @@ class Scene:
             "members_total": len(state.members),
             **fields,
         }
-        return incidents.make(
+        return make(
             kind,
             cluster=self.cluster,
             anchor=anchor or self.anchor,
             group=self.group,
-            overrides=self.settings.severity_of,
+            overrides=self.settings.severity_of if self.settings.severity_overrides else None,
             severity=severity,
             member=member,
             phase=phase,
@@ -117,7 +123,7 @@ class Scene:
             kind,
             state,
             at=at,
-            phase=incidents.RESOLVED,
+            phase=RESOLVED,
             incident=incident,
             resolution=resolution,
             details=details,

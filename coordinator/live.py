@@ -106,9 +106,9 @@ class Live:
         return frozenset(one for group in groups for one in (group.open, group.stuck, group.storm) if one)
 
     def forget_records(self, shard: int | None = None) -> None:
-        """Forget what records told, or were not let tell: their state is begun anew and will not end it.
+        """Forget the incidents of records, published or suppressed: new state will not resolve them.
 
-        Without a `shard` that of all of them, and who led: the topic may be another one.
+        Without a `shard`, forget those of all shards and the leaders: the topic may be another one.
         """
         self._one_storm.forget(shard)
         if shard is not None:
@@ -126,11 +126,11 @@ class Live:
         read: Mapping[int, int] | None = None,
         board: Board | None = None,
     ) -> list[Finding]:
-        """Take looks in time order; `summaries`: group -> its last summary (its generation, for ids).
+        """Take samples in time order; `summaries`: group -> its last summary (its generation, for ids).
 
-        `findings`: what the records of the same time told, and `refine` will be given. `read`: shard -> time
-        (ms) up to which its records are read with them; of others nobody knows. `board`: positions and ends,
-        as they were before.
+        `findings`: findings of records of the same time, which `refine` will be given. `read`: shard -> time
+        (ms) up to which its records are read; unknown for other shards. `board`: positions
+        and ends, as they were before.
         """
         self._board = board
         found: list[Finding] = []
@@ -150,11 +150,11 @@ class Live:
         return found
 
     def give_up(self, at: int) -> list[Finding]:
-        """End what the probe has opened, at `at` (ms): it looks no more."""
+        """Resolve the probe's incidents at `at` (ms): there will be no more samples."""
         return self._probed.give_up(self._groups, at)
 
     def _set_back(self, at: int) -> None:
-        """Forget the looks of a clock that was ahead, and let what is open go on from `at` (ms)."""
+        """Forget the samples of a clock that was ahead; open incidents go on from `at` (ms)."""
         self._looks, self._last = [], LastAnswers()
         self._reach, self._unanswered = Reach(), Unanswered()
         self._moves.set_back(at)
@@ -168,11 +168,11 @@ class Live:
         served: Mapping[int, Collection[int]] = MappingProxyType({}),
         came: Came | None = None,
     ) -> list[Finding]:
-        """Add what the looks say; findings that a coordinator move explains away are left out.
+        """Refine findings by samples; findings that a move of the coordinator explains are left out.
 
-        `off`: brokers whose clocks are off: looks time nothing of theirs; -1: those that nobody knows.
-        `served`: shard -> times (ms) of commits in it. `came`: when a record was written, by the ends of
-        topics. Many members that went of one cause are one finding from here on.
+        `off`: brokers whose clocks are wrong, so that samples give no times for their groups; -1: groups with
+        an unknown broker. `served`: shard -> times (ms) of commits in it. `came`: when a record was written,
+        by the ends of topics. Many members that departed by one cause become one finding here.
         """
         out, self._off = [], off
         known = list(findings)
@@ -198,7 +198,7 @@ class Live:
         return massed(out)
 
     def _serve(self, served: Mapping[int, Collection[int]]) -> None:
-        """Take commits: the brokers served clients then, whatever the probe saw of them."""
+        """Take commits: brokers without an answer to the probe served clients then."""
         leaders = {shard: self._moves.leader(shard) for shard in served}
         timed = {s: at for s, at in served.items() if self._of_broker(leaders[s]) not in self._off}
         for shard, times in timed.items():
@@ -219,7 +219,7 @@ class Live:
         return None if told is None else refinement.refine(told, self._look_back(found), moved_at)
 
     def _still_storms(self, found: Finding, group: Watched | None) -> bool:
-        """Whether the looks see a storm where `found` is the end of one."""
+        """Whether samples still show the storm that `found` resolves."""
         if group is None or found.kind is not Kind.STORM or found.phase != "resolved":
             return False
         answered, settings = self._look_back_at(found).answered, self._settings.for_group(found.group or "")
@@ -259,14 +259,14 @@ class Live:
         return more
 
     def _overruled(self, finding: Finding) -> bool:
-        """Whether commits suggest a barrier of a group that the probe watches: it knows better."""
+        """Whether commits suggest a join phase of a group that the probe samples: then samples decide."""
         suspected = finding.evidence == "suspected" and finding.kind in _PROBED and finding.phase == "opened"
         asked = self._last.of(self._moves.leader(finding.shard))
         fresh = abs(finding.at - asked) <= _FRESH_MS
         return suspected and fresh and self._visibility.sees(finding.group or "")
 
     def _learn(self, finding: Finding) -> None:
-        """End one barrier with each completed generation; a storm that records opened is not opened twice."""
+        """End a join phase with each completed generation; do not open a storm that records have opened."""
         self._one_storm.learn(finding)
         group, explained = (
             self._groups.get(finding.group or ""),
@@ -302,7 +302,7 @@ class Live:
         return found
 
     def _late(self) -> list[Finding]:
-        """Tell the silences that were held back and have lasted, as what was away meanwhile leaves them."""
+        """Publish the delayed silences that have lasted, with the confidence that outages leave them."""
         told = []
         for late in self._held.due(self._looks, self._moves, self._unanswered, self._read):
             left = outages.excuse(late, self._reach.away, self._moves.at(late.shard))
@@ -368,7 +368,7 @@ class Live:
 
 
 def _has_evidence(found: Finding) -> bool:
-    """Whether the model judges its members with what samples add: those of classic groups, but history."""
+    """Whether the model judges its members again with samples: for live findings of classic groups."""
     return found.group_type == "classic" and found.kind is not Kind.MEMBER_SILENT and not found.history
 
 

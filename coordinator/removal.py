@@ -1,9 +1,9 @@
 """The end of a group: deleted, expired, or moved to the other protocol.
 
-A tombstone alone does not tell. An online migration writes the tombstone of the old group and the records
-of the new one as one run with one timestamp, so the next row of the shard that is no tombstone of this run
-decides; without one, the clock does. Whatever a group had open ends with its state: nothing that comes later
-could close it. But for one: that the group is empty goes on, for a migration alone brings no members.
+A tombstone alone does not show which. An online migration writes the tombstone of the old group and the
+records of the new one as one run with one timestamp. So the next row of the shard that is no tombstone of
+this run decides; without one, the clock does. All open incidents end with the state of the group, because
+nothing later could resolve them. One exception: `group_empty` goes on, because a migration brings no members.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SWEEP_MS = 600_000
 
 
 def becomes(held: PendingRemoval, row: Row) -> str | None:
-    """Return the type that the group lives on as, by the row behind its tombstone; "" where it does not.
+    """Return the type that the group goes on with, by the row after its tombstone; "" if it is removed.
 
-    None where that is not told yet: a streams group's own tombstone comes before that of its topology.
+    None if the row does not decide it: a streams group's own tombstone comes before that of its topology.
     """
     if row.row_kind != rows.RECORD or (row.group, row.record_ts) != (held.group, held.ts):
         return ""
@@ -53,7 +53,7 @@ def becomes(held: PendingRemoval, row: Row) -> str | None:
 
 
 def removed(state: GroupState, scene: Scene) -> list[Finding]:
-    """Report that the group is gone; closes what it had open."""
+    """Report that the group is removed, and resolve its open incidents."""
     since = state.empty.at if state.empty.at >= 0 else state.cst
     empty_ms = max(0, scene.ts - since) if since >= 0 else 0
     causes = _causes(state, scene, empty_ms)
@@ -66,7 +66,7 @@ def removed(state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def handed_on(state: GroupState) -> GroupState:
-    """Take out of `state` what goes on with the group under its other protocol, and begin that with it."""
+    """Take out of `state` what the group keeps under its other protocol; return its new state."""
     # The tombstones of an epoch-based group's members come before the group's.
     came = GroupState(
         rebalances=Rebalances(migrated=len(state.members) + len(state.changes.departed)),
@@ -87,7 +87,7 @@ def migrated(state: GroupState, scene: Scene, to: str) -> list[Finding]:
 
 
 def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry, ...]:
-    """Kafka expires an empty group with its offsets; only an administrator is quicker."""
+    """Return why the group was removed: Kafka expires it with its offsets, an administrator may be sooner."""
     if state.group_type == "share":
         why = f"empty for {seconds(empty_ms)}; share groups do not expire"
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.95, why),)

@@ -47,9 +47,9 @@ class SeverityOverride:
 class DetectionSettings:
     """Every threshold with its default; see docs/detection.md for what each one decides.
 
-    `known` (names of values that the configuration or the brokers gave: all others are assumed),
-    `session_timeouts` ((group, ms), where a group has one of its own) and `session_timeouts_unread` (those of
-    some groups could not be read) are no thresholds and not configured.
+    Three fields are no thresholds and not configured: `known` (names of the values that the configuration or
+    the brokers gave; all others are assumed), `session_timeouts` ((group, ms), for groups with their own) and
+    `session_timeouts_unread` (the session timeouts of some groups could not be read).
     """
 
     grace_ms: int = 1_500
@@ -122,8 +122,9 @@ class DetectionSettings:
     def session_timeout(self, group: str, group_type: str) -> tuple[int, bool]:
         """Return the session timeout (ms) of an epoch-based group, and whether it is only assumed.
 
-        What is configured for the group wins, then what the brokers tell of it, then what holds for its type:
-        that is assumed where nobody told it, and where the group may have one of its own that was not read.
+        A value configured for the group wins, then the brokers' value for the group, then the value for its
+        type. The last one is assumed if neither the configuration nor the brokers gave it, and if the group
+        may have its own value that was not read.
         """
         for name, own in self.session_timeouts:
             if name == group:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator import clock, removal, summary
 from rebalance_monitor.coordinator.checks import unsubscribed_topics
 from rebalance_monitor.coordinator.classic import classic_group
-from rebalance_monitor.coordinator.commits import topic_names, trace
+from rebalance_monitor.coordinator.commits import positions, topic_names, trace
 from rebalance_monitor.coordinator.commits.owners import Owners
 from rebalance_monitor.coordinator.context import Scene
 from rebalance_monitor.coordinator.deadlines import not_rejoined, silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.outputs import (
+    FindingOut,
     GroupOut,
     Output,
     RemovedOut,
     StatOut,
-    as_outputs,
     count,
     counters,
 )
@@ -35,6 +35,9 @@ from rebalance_monitor.coordinator.state.wakes import Wakes
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.decoders.batches.batch import Read
@@ -52,6 +55,10 @@ def new_shard_state(shard: int, bucket: int, catching_up_until: int | None) -> S
     """State of a key never seen before; None says that its first row is live already."""
     until = None if catching_up_until is not None and catching_up_until <= 0 else catching_up_until
     return ShardState(shard, bucket, until, GroupStore(), complete=catching_up_until is not None)
+
+
+def _outputs(findings: Iterable[Finding]) -> list[Output]:
+    return [FindingOut(finding) for finding in findings]
 
 
 class ShardCoordinator:
@@ -167,10 +174,10 @@ class ShardCoordinator:
         self.state.live_since = max(self.state.now, at)
         names = [name for name in self.state.groups if self._settings.is_always_on(name)]
         there = ((self.state.groups[name], self._scene(name, -1, at, history=False)) for name in names)
-        return as_outputs(one for state, scene in there for one in empty_groups.stands_empty(state, scene))
+        return _outputs(one for state, scene in there for one in empty_groups.stands_empty(state, scene))
 
     def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
-        settings = self._by_group.get(group)
+        settings = self._settings if not self._settings.groups else self._by_group.get(group)
         if settings is None:
             settings = self._by_group[group] = self._settings.for_group(group)
         complete, whole = self.state.complete, self.state.hole if ts < self.state.resumed_at else -1
@@ -182,19 +189,22 @@ class ShardCoordinator:
         if not history and (not self._served or row.record_ts >= self._served[-1] + _SERVED_MS):
             self._served.append(row.record_ts)
         groups = self.state.groups
-        # Without a call for those that were touched before.
+        # Without a call for groups that were touched before.
         group = groups.live.get(row.group) or groups.get(row.group)
         if group is None:
             if history:
                 empty_groups.note_orphan(self.state, row.group, row.commit_ts)
             publishing.on_lone_commits(self.state, row.group, row.commit_ts, rows.run_parts(row))
             return []
-        partitions, offsets = parts = rows.run_parts(row)
-        publishing.on_commits(self.state, row.group, group, row.commit_ts, parts)
+        partitions, offsets = rows.run_parts(row)
+        positions.take_commits(group.positions, row.commit_ts, partitions, offsets)
+        # Without a call for groups whose positions are due already.
+        if row.group not in self.state.unpublished:
+            publishing.on_commits(self.state, row.group)
         if not group.members or group.group_type not in _COMMITTING:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
             topics = {topic for topic, _ in rows.listed_partitions(partitions)}
-            return as_outputs(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
+            return _outputs(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
         if group.subscriptions.names and topic_names.is_ambiguous(group):
             listed = rows.listed_partitions(partitions)
             if topic_names.on_run(group, listed, row.commit_ts):
@@ -212,7 +222,7 @@ class ShardCoordinator:
         group.wake = 0
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         found = stuck_rebalances.settle(group, scene, "withdrawn") if group.stuck.suspected and begun else []
-        return as_outputs(found + silent_members.on_commit(group, scene, silent, at))
+        return _outputs(found + silent_members.on_commit(group, scene, silent, at))
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1
@@ -238,7 +248,7 @@ class ShardCoordinator:
         if group is None:
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        return as_outputs(unsubscribed_topics.on_tombstone(group, scene, key))
+        return _outputs(unsubscribed_topics.on_tombstone(group, scene, key))
 
     def _on_classic(self, row: Row, found: Decoded, scene: Scene, size: int) -> list[Output]:
         if not isinstance(found.value, GroupMetadataValue):
@@ -248,7 +258,7 @@ class ShardCoordinator:
             return []
         group = self._group(row.group)
         group.wake = 0
-        return as_outputs(classic_group.on_value(group, found.value, scene, size))
+        return _outputs(classic_group.on_value(group, found.value, scene, size))
 
     def _on_epochs(self, row: Row, found: Decoded, scene: Scene) -> list[Output]:
         group = self._group(row.group)
@@ -258,18 +268,20 @@ class ShardCoordinator:
         if epoch_group.is_group_tombstone(found):
             self._hold(scene)
             return []
-        return as_outputs(epoch_group.on_record(group, found, scene))
+        return _outputs(epoch_group.on_record(group, found, scene))
 
     def _group(self, name: str) -> GroupState:
-        group = self.state.groups.get(name)
+        groups = self.state.groups
+        # Without a call for groups that were touched before.
+        group = groups.live.get(name) or groups.get(name)
         if group is None:
-            group = self.state.groups[name] = self._came.pop(name, GroupState())
+            group = groups[name] = self._came.pop(name, GroupState())
             group.last_commit = self.state.orphans.pop(name, -1)
             publishing.adopt(self.state, name, group)
         return group
 
     def _hold(self, scene: Scene) -> None:
-        """Take the group out; the next row tells whether it was removed or migrated."""
+        """Take the group out; the next row decides whether it was removed or migrated."""
         gone = self.state.groups.pop(scene.group)
         self.state.pending = PendingRemoval(scene.group, scene.offset, scene.ts, scene.history, gone)
 
@@ -280,13 +292,13 @@ class ShardCoordinator:
         self.state.pending = None
         self._came = {held.group: removal.handed_on(held.state)}
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
-        return as_outputs(removal.migrated(held.state, scene, to))
+        return _outputs(removal.migrated(held.state, scene, to))
 
     def _remove(self, held: PendingRemoval) -> list[Output]:
         self.state.pending = None
         publishing.forget(self.state, held.group)
         scene = self._scene(held.group, held.offset, held.ts, history=held.history)
-        return [*as_outputs(removal.removed(held.state, scene)), RemovedOut(held.group)]
+        return [*_outputs(removal.removed(held.state, scene)), RemovedOut(held.group)]
 
     def _on_failure(self, row: Row) -> None:
         """Count it; of a known group it may have been a generation, so no gap is claimed across it."""
@@ -305,11 +317,11 @@ class ShardCoordinator:
         found += clock.report(moment)
         if found:
             moment = self._moment(state, scene)
-        out = as_outputs(found)
+        out = _outputs(found)
         if empty_groups.retired(state, settings, now):
             del self.state.groups[group]
             publishing.forget(self.state, group)
-            return [*out, *as_outputs(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
+            return [*out, *_outputs(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silent_members.countdown(state, now, moment.ahead)
         state.dirty = state.dirty or bool(ends) or not_rejoined.has_new_silence(state, settings, now)
         if state.dirty and now >= state.last_summary + settings.summary_interval_ms:

@@ -24,10 +24,10 @@ _TELLING = 10
 def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str, int]) -> dict[str, Any]:
     """JSON-able dict; times in ms since epoch, at most `limit` members.
 
-    `deadlines` (member id -> ms) are those that count down; a silent member's has passed. What is told holds
-    `as_of` the clock that asked for it.
+    `deadlines` (member id -> ms): deadlines that count down; a silent member's has passed. `as_of`: the clock
+    at which the summary holds.
     """
-    # Records of epoch-based groups name ids; those whose names commits have told go by them.
+    # Records of epoch-based groups hold topic ids: show the names that commits have resolved.
     named = zip(topic_names.named(state), state.topics, strict=True)
     topics = [short(name or topic) for name, topic in named]
     # A finding about the assignment names them already.
@@ -60,9 +60,9 @@ def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str,
 
 
 def _listed(members: Sequence[Member], limit: int) -> list[Member]:
-    """Return the first of the members, and those of the others whose commits say most of a barrier.
+    """Return the first members, and of the others those that a join phase most likely waits for.
 
-    That it waits for one of them: who has stopped first, or commits on.
+    These are the members that stopped committing first, and the members that go on committing.
     """
     if len(members) <= limit:
         return list(members)
@@ -70,7 +70,7 @@ def _listed(members: Sequence[Member], limit: int) -> list[Member]:
     first, rest = list(members[: limit - told]), members[limit - told :]
     by_commit = sorted(rest, key=lambda member: member.last_commit)
     known = [member for member in by_commit if member.last_commit >= 0]
-    # Those without a commit fill up what is left.
+    # Members without a commit fill the remaining places.
     ends = dict.fromkeys(map(id, [*known[: told // 2], *known[told // 2 :][::-1], *by_commit]))
     chosen = set(list(ends)[:told])
     return first + [member for member in rest if id(member) in chosen]

@@ -1,4 +1,4 @@
-"""Memory over months: what Arrow no longer uses goes back to the system, and when to look for cyclic garbage.
+"""Memory over months: Arrow returns unused memory to the system; when to collect cyclic garbage.
 
 Arrow's own choice, mimalloc, keeps what a merge of files or a page of history took: 160 MB were resident for
 38 MB in use after two hours of load. The system's allocator is asked to give back (`malloc_trim` with glibc),
@@ -24,7 +24,7 @@ SETTLES = frozenset({2, 20, 200, 2_000, 20_000})
 """Tasks of a worker before which what it holds is taken for good."""
 
 COLLECT_AFTER = 50_000
-"""New objects before Python looks for cyclic garbage, where many live long and hardly any is in a cycle."""
+"""New objects between two collections of cyclic garbage: many live long and hardly any is in a cycle."""
 
 ARENAS = 2
 _M_ARENA_MAX = -8
@@ -79,8 +79,8 @@ def give_back() -> None:
 def settle() -> None:
     """Take what a worker holds for good now and then; called at the beginning of a task.
 
-    pyspark looks for cyclic garbage after every task, through every library and everything that is remembered
-    from batch to batch. A few times only: what is frozen and ends in a cycle is never freed.
+    pyspark collects cyclic garbage after every task, through every library and all objects that live from
+    batch to batch. A few times only: a frozen object that ends in a cycle is never freed.
     """
     if next(_tasks) in SETTLES:
         gc.freeze()
@@ -90,7 +90,7 @@ def settle() -> None:
 def uncollected() -> Iterator[None]:
     """Suspend garbage collection: tens of thousands of findings hold no cycles, and a collection is dear.
 
-    Each look goes through all that was made since the last one, and often through all that the process holds.
+    Each collection walks through all objects since the last one, and often through all of the process.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -103,9 +103,9 @@ def uncollected() -> Iterator[None]:
 
 @contextmanager
 def collected_rarely() -> Iterator[None]:
-    """Look for cyclic garbage after `COLLECT_AFTER` objects meanwhile, for the whole process.
+    """Collect cyclic garbage after `COLLECT_AFTER` objects meanwhile, for the whole process.
 
-    Python's default, 700, made each batch of a steady job end with such a look: a quarter of its CPU.
+    Python's default, 700, made each batch of a steady job end with a collection: a quarter of its CPU.
     """
     first, *others = gc.get_threshold()
     gc.set_threshold(COLLECT_AFTER, *others)
@@ -116,9 +116,9 @@ def collected_rarely() -> Iterator[None]:
 
 
 def take_for_good() -> None:
-    """Take what the process holds for good: later looks for cyclic garbage pass over it.
+    """Exclude the present objects from later collections of cyclic garbage.
 
-    Young garbage is freed first. To look for old garbage too would stop everything for half a second.
+    Young garbage is freed first. Freeing old garbage too would stop everything for half a second.
     """
     gc.collect(1)
     gc.freeze()

@@ -1,8 +1,8 @@
-"""The configuration's thresholds as the coordinator wants them, with what the brokers say about themselves.
+"""The configuration's thresholds as the coordinator's settings, completed by the brokers' own values.
 
-The configuration may not import the coordinator, so the kinds that severity overrides name are checked here:
-an unknown kind is a ConfigError. A threshold that nobody configured but the brokers know (retention, largest
-message, session timeouts of epoch-based groups) takes the brokers' value. No pyspark here.
+The configuration may not import the coordinator, so the kinds in severity overrides are checked here: an
+unknown kind is a ConfigError. An unconfigured threshold that the brokers know (retention, largest message,
+session timeouts of epoch-based groups) takes the brokers' value. No pyspark here.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def refreshed_settings(
     told["known"] = tuple(sorted({*settings.known, *told["known"]}))
     own = dict(told.get("session_timeouts", ()))
     gone = [pair for pair in settings.session_timeouts if pair[0] not in own]
-    # Who tells of none may not have been able to.
+    # A capture without session timeouts may not have been allowed to read them.
     kept = gone if not own or len(gone) <= GONE_KEPT else []
     told["session_timeouts"] = tuple(sorted([*own.items(), *kept]))
     return replace(settings, **told)
@@ -106,7 +106,7 @@ def assumed(settings: DetectionSettings) -> list[str]:
 def origins(settings: DetectionSettings, section: detection.Detection) -> dict[str, dict[str, int | None]]:
     """Return origin -> value of the cluster -> what holds: each is `configured`, `read` or `assumed`.
 
-    `read` from the brokers, or from a capture that keeps what they told. None: as of KIP-848 groups.
+    `read`: from the brokers, or from a capture that keeps the brokers' values. None: as for KIP-848 groups.
     """
     found: dict[str, dict[str, int | None]] = {"configured": {}, "read": {}, "assumed": {}}
     for name in BROKER_VALUES:

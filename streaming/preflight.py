@@ -151,4 +151,4 @@ CHECKS: dict[Callable[[Settings], object], frozenset[str]] = {
     _storage: frozenset({"storage"}),
     _engine: frozenset({"engine", "spark", "source", "outputs", "tables", "jars", "packages", "storage"}),
 }
-"""Check -> the sections that it looks at."""
+"""Check -> the sections of the configuration that it reads."""

@@ -66,7 +66,7 @@ def test_without_a_fitting_python_one_message_names_what_is_there_and_what_to_in
         assert system in done.stderr
 
 
-def test_a_python_that_cannot_create_environments_is_told_apart(checkout: Path) -> None:
+def test_a_python_that_cannot_create_environments_is_distinguished(checkout: Path) -> None:
     fake_python(checkout, "python3", "3.11.2", fits=True, venv=False)
     done = prepared(checkout)
     assert done.returncode == 3

@@ -19,7 +19,7 @@ def test_a_version_is_asked_for_by_how_it_begins() -> None:
     assert not matrix.wanted("3.11", ["3.1"])
 
 
-def test_cells_must_pass_and_tell_the_same_ids(capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_must_pass_and_show_the_same_ids(capsys: pytest.CaptureFixture[str]) -> None:
     other = replace(PASSED, spark="3.5.9")
     assert matrix.closing([PASSED, other]) == 0
     assert "| 3.5.9 | 3.11 | 4.1.1 | passed | abc (3) | 80 | 2026-01-01 |" in capsys.readouterr().out

@@ -1,19 +1,20 @@
-"""Prints how many modules of coordinator one record enters, and how often it crosses between them.
+"""Prints which modules of coordinator one record enters, and how often it crosses between them.
 
-    python -m tools.route [CAPTURE …]        (by default every recorded scenario of the tests)
+    python -m tools.route [--modules] [CAPTURE …]        (by default every recorded scenario of the tests)
 
 A profiler watches every row that a shard's coordinator takes. Rows are grouped by what came of them: a commit
 run, a `rebalance`, or a rebalance with a departure (`session_timeout` or `poll_interval_exceeded` beside it).
-Medians are over all rows of a group; `crossings` counts calls from one module into another.
+Medians are over all rows of a group; `crossings` counts calls from one module into another. `--modules` lists
+the modules that at least one row in twenty enters, and the functions by which they are entered.
 """
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from types import FrameType
-from typing import Self
+from typing import NamedTuple, Self
 
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.config.model import Settings
@@ -27,19 +28,27 @@ from rebalance_monitor.engine.settings import detection_settings
 ROOT = Path(__file__).resolve().parent.parent
 CAPTURES = sorted((ROOT / "tests" / "fixtures" / "scenarios").glob("*/capture"))
 DEPARTURES = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
-Route = tuple[int, int]
-"""Modules entered, crossings between modules."""
+PACKAGE = "rebalance_monitor.coordinator."
+COMMIT_RUN = "commit run"
+_SOME = 0.05
+
+
+class Route(NamedTuple):
+    """Of one row: the functions by which each module was entered, and the crossings between modules."""
+
+    entered: dict[str, set[str]]
+    crossings: int
 
 
 class Profiler:
     """Counts the modules of coordinator that are entered while it is on, and the crossings between them."""
 
     def __init__(self) -> None:
-        self._modules: set[str] = set()
+        self._entered: dict[str, set[str]] = {}
         self._crossings = 0
 
     def __enter__(self) -> Self:
-        self._modules, self._crossings = set(), 0
+        self._entered, self._crossings = {}, 0
         sys.setprofile(self._called)
         return self
 
@@ -50,16 +59,18 @@ class Profiler:
         if event != "call":
             return
         module = frame.f_globals.get("__name__", "")
-        if not module.startswith("rebalance_monitor.coordinator."):
+        if not module.startswith(PACKAGE):
             return
-        self._modules.add(module)
         caller = frame.f_back.f_globals.get("__name__", "") if frame.f_back else ""
-        self._crossings += caller != module and caller.startswith("rebalance_monitor.coordinator.")
+        functions = self._entered.setdefault(module, set())
+        if caller != module:
+            functions.add(frame.f_code.co_name)
+            self._crossings += caller.startswith(PACKAGE)
 
     @property
     def route(self) -> Route:
         """Return what was counted since the last `with`."""
-        return len(self._modules), self._crossings
+        return Route(self._entered, self._crossings)
 
 
 def routes(captures: Iterable[Path]) -> dict[str, list[Route]]:
@@ -88,7 +99,7 @@ def routes(captures: Iterable[Path]) -> dict[str, list[Route]]:
 def outcome(row: Row, outputs: Iterable[Output]) -> str:
     """Name what came of a row; "" for what the table has no line for."""
     if row.row_kind == rows.COMMIT_RUN:
-        return "commit run"
+        return COMMIT_RUN
     kinds = {one.finding.kind for one in outputs if isinstance(one, FindingOut)}
     if Kind.REBALANCE not in kinds:
         return ""
@@ -96,17 +107,36 @@ def outcome(row: Row, outputs: Iterable[Output]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Print the table."""
-    found = routes([Path(one) for one in arguments] or CAPTURES)
+    """Print the tables."""
+    found = routes([Path(one) for one in arguments if one != "--modules"] or CAPTURES)
     print("| what came of a row | rows | modules (median, most) | crossings (median, most) |")
     print("|---|--:|--:|--:|")
     for name, each in sorted(found.items()):
-        modules, crossings = zip(*each, strict=True)
+        modules = [len(route.entered) for route in each]
+        crossings = [route.crossings for route in each]
         print(
             f"| {name} | {len(each):,} | {median(modules):.0f}, {max(modules)} "
             f"| {median(crossings):.0f}, {max(crossings)} |"
         )
+    if "--modules" in arguments:
+        for name, each in sorted(found.items()):
+            print_modules(name, each)
     return 0
+
+
+def print_modules(name: str, each: list[Route]) -> None:
+    """Print the modules that rows with this outcome enter, most rows first."""
+    rows_of: Counter[str] = Counter()
+    functions: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for route in each:
+        rows_of.update(route.entered.keys())
+        for module, names in route.entered.items():
+            functions[module].update(names)
+    print(f"\n| {name}: module | rows | entered by |\n|---|--:|---|")
+    for module, count in rows_of.most_common():
+        if count >= _SOME * len(each):
+            by = ", ".join(function for function, _ in functions[module].most_common(4))
+            print(f"| {module.removeprefix(PACKAGE)} | {count / len(each):.0%} | {by} |")
 
 
 if __name__ == "__main__":

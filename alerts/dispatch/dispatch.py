@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 CATCH_UP_MS = 600_000
 """How long at most what is late waits for the monitor to catch up, ms."""
 TOGETHER = 200
-"""Threads of one way out at most that are told again in one call."""
+"""At most so many threads of one integration are repeated in one call."""
 _AGAIN = frozenset({Reason.REPEAT, Reason.RESEND})
 _UNLOGGED = frozenset({Reason.RESEND, Reason.SILENCED, Reason.CLOSED, Reason.WATCHDOG})
 
@@ -94,7 +94,7 @@ class Dispatch:
         self.engine.catch_up(now, is_behind=waits)
 
     def _go_on_waiting(self, now: int) -> None:
-        """Wait as the process before did for what is late, until a batch says what is left to read."""
+        """Delay late alerts as the process before did, until a batch shows what is left to read."""
         late = [one.finding.detected_at for one in self.memory.engine.alerts.values() if one.finding.late]
         since = min(max(late, default=now - CATCH_UP_MS), now)
         if now - since < CATCH_UP_MS:
@@ -102,7 +102,7 @@ class Dispatch:
             self.engine.catch_up(now, is_behind=True)
 
     def hurry(self, now: int) -> None:
-        """Let nothing wait that says that the monitor is blind, for it ends; its watchdog stays away."""
+        """Send alerts about a blind monitor at once, because the process ends; its watchdog stops."""
         self.watchdog.batch_at = -1
         alerts = self.memory.engine.alerts
         self.engine.hurry({name for name, alert in alerts.items() if is_blind(alert.finding)}, now)
@@ -169,7 +169,7 @@ class Dispatch:
         self._under_way.pop(outgoing.way[0], None)
         self._pace(outgoing.way[0]).fail(error, now, self._draw())
         for one, _ in outgoing.parts({}):
-            # Which of several is refused, each by itself will tell.
+            # Which of several is refused shows when each is sent by itself.
             if error.permanent and not outgoing.along:
                 self._refusals.known[one.way] = (now, error.why)
             thread = self._threads_of(one).get(one.way)
@@ -280,10 +280,10 @@ class Dispatch:
                 yield due
         if not (facts.closes or facts.resend_ms):
             return
-        # With what has to be told again goes what will have to be soon.
+        # What has to be repeated soon is repeated along with what is due.
         soon = replace(facts, resend_ms=(facts.resend_ms or 0) // 2)
         told = [item for item in threads.items() if item[0][0] == facts.name and item[1].may_be_known]
-        # Who was told longest ago comes first: with little room all are told again in turn.
+        # The longest unrepeated thread comes first: with little room all are repeated in turn.
         for way, thread in sorted(told, key=lambda item: item[1].told_at):
             due = None if held(way, now) else self._unasked(way, thread, facts, now)
             if due is not None:

@@ -1,7 +1,7 @@
 """Ways out that fail, as findings about the monitor itself, and notifications that a service refuses. Pure.
 
-A refusal for good may concern one notification (too large, a name that the service does not take) or all of
-them (a token). Which, only the others can tell: the refused one waits, and they are tried.
+A permanent refusal may concern one notification (too large, a name that the service does not accept) or all
+of them (a token). Only the others show which: the refused one waits, and they are tried.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 PERMANENT_PAUSE_MS = 600_000
-"""What was refused for good is tried again so rarely only because somebody may have mended it."""
+"""A permanent refusal is retried this rarely: only a change of configuration or service can mend it."""
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class WayOut:
     """One way out. `resend_ms`: see `sinks.base.Sink`.
 
-    `closes`: it is told of silences, and of the end of what ended unseen, since that pages nobody there.
+    `closes`: it gets notifications about silences and unseen ends too, because those do not page there.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """One notification under way, and why. `along`: those that it stands for, where it is several in one."""
+    """One notification under way, and why. `along`: the notifications that it combines, if several."""
 
     way: Way
     due: Due

@@ -1,9 +1,9 @@
 """How often one way out is tried: a token bucket, and after a failure one attempt at a time. Pure.
 
-A failing way is probed with a single notification after a growing, jittered pause, never sooner than the
-service asked for; the others wait without being tried (but see alerts/dispatch/failing.py for refusals). What
-has never been tried has certainly not arrived, so an incident that came and went meanwhile need not be told:
-the way catches up with the present.
+A failing integration gets one notification at a time, after a growing, jittered pause and never sooner than
+the service asked for. The others wait without an attempt (for refusals see alerts/dispatch/failing.py). A
+notification without an attempt has certainly not arrived. So an incident that opened and resolved meanwhile
+is not sent: the integration catches up with the present.
 """
 
 from __future__ import annotations

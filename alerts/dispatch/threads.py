@@ -26,18 +26,18 @@ PROBES = 8
 """Failed attempts after which others are tried first."""
 MAX_TOLD = 20
 ROOM = 1_000
-"""Names of groups that a thread keeps at least before it looks which of them still have alerts."""
+"""A thread keeps at least so many names of groups before it checks which of them still have alerts."""
 
 
 @dataclass(slots=True)
 class Thread:
     """One thread. Times in ms.
 
-    `told_at`: when it was last told, -1 before. `sequence`: notifications that arrived. `uncertain`: an
-    attempt since then may have arrived. `attempts` that failed since then. `state`: what the sink keeps.
-    `news`: findings since it was last told. `told`: alerts as last told, for an end that nobody saw.
-    `acknowledged`: it has been told that somebody silenced it. `groups`: whose rebalances count; more than
-    `room` of them are to be trimmed, for a thread over many groups may stay open for months.
+    `told_at`: when its last notification arrived, -1 for never. `sequence`: notifications that arrived.
+    `uncertain`: an attempt since then may have arrived. `attempts`: failed attempts since then. `state`: what
+    the sink keeps. `news`: findings since then. `told`: alerts as last sent, for an end that was never seen.
+    `acknowledged`: the silence of its alerts was sent. `groups`: groups whose rebalances count; more than
+    `room` of them are trimmed, because a thread over many groups may stay open for months.
     """
 
     id: str
@@ -112,8 +112,8 @@ class Thread:
 def new_thread(way: Way, alerts: Iterable[Alert], after: int = -1) -> Thread:
     """Begin a thread with at least one alert; the same alerts give the same identity after a crash.
 
-    `after`: when the way out was last told of this group (ms), -1 for never: a thread may end while an alert
-    of it is held back, and the next one begins with that alert.
+    `after`: the last notification of this group at this integration (ms), -1 for none. A thread may end while
+    one of its alerts is suppressed, and the next thread begins with that alert.
     """
     known = list(alerts)
     opened_at = min(alert.starts_at for alert in known)

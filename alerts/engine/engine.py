@@ -1,10 +1,10 @@
 """The dispatcher's heart: alerts in, what is due out, with Alertmanager's timing.
 
-Pure: `now` is passed in, nothing is sent here. An alert joins one group per matching route; a group is first
-told `group_wait` after it began (at once, if its alert is older than that), then looked at every
-`group_interval`. What is told is what is left after silences, inhibition, intervals and swallowing, if
-`decision.needs_update` says so against the notification log. What is due stays `pending` until `sent` or
-`dropped` is called: a sink that was down gets what is true by then, the present and not the past.
+Pure: `now` is passed in, nothing is sent here. An alert joins one group per matching route. A group is first
+notified `group_wait` after it began (at once if its alert is older than that), and then evaluated every
+`group_interval`. Silences, inhibition, mute intervals and suppression are applied first. `needs_update` then
+compares the remaining alerts with the notification log. A due notification stays `pending` until `sent` or
+`dropped` is called: a sink that was down gets the present state, not the past.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Due", "Engine", "Key", "Rules", "State", "Way"]
 COLLECT_MS = 30_000
 MAX_ALERTS = 20_000
-"""Open alerts at most: beyond it new ones are counted in `State.refused` and not told. Of critical ones as
-many again are taken: what wakes people must not wait behind a flood of warnings."""
+"""Open alerts at most: beyond that new ones are counted in `State.refused` and not notified. As many critical
+alerts are taken again: a page must not wait behind a flood of warnings."""
 
 
 class Engine:
@@ -103,7 +103,7 @@ class Engine:
         found: list[Due] = []
         for key, group in list(self._state.groups.items()):
             route = self._routes[key[0]]
-            # A clock that was set back must not keep anybody waiting.
+            # A clock that was set back must not delay a notification.
             longest = max(route.group_wait, route.group_interval)
             if group.next_look <= now or group.next_look > now + longest:
                 group.next_look = now + route.group_interval

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Key = tuple[str, "Group"]
 """Path of the route and labels of the group."""
 Way = tuple[str, Key]
-"""One way out and one group of alerts: what is told, logged and retried as one."""
+"""One integration and one group of alerts: the unit of notification, log and retry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,8 @@ class Due:
 class AlertGroup:
     """Alerts under one node of the tree that share their group labels. `next_look` in ms.
 
-    `former` alerts of it belong elsewhere by now, since their labels changed; they end where they were told.
+    `former`: alerts that belong to another group since their labels changed; they resolve where they were
+    sent.
     """
 
     next_look: int
@@ -67,10 +68,10 @@ def silence_nothing(_labels: Labels, _now: int) -> bool:
 class Rules:
     """The configuration of the engine.
 
-    `ways`: receiver -> names of its ways out; a receiver that is not in it is one way out of its own name.
-    `quiet`: ways that are not told when an alert is over. `updating`: ways that are told what is new about
-    an alert that they know. `silenced(labels, now)`: whether a silence holds.
-    `fallback`: one route per receiver outside the tree, for what must be told somehow.
+    `ways`: receiver -> names of its integrations; a receiver that is not in it is one integration of its own
+    name. `quiet`: integrations that get no resolved notifications. `updating`: integrations that get updates
+    of an alert. `silenced(labels, now)`: whether a silence is active. `fallback`: one route per receiver
+    outside the tree, for alerts that must be notified somehow.
     """
 
     root: Route

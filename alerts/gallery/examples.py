@@ -188,7 +188,7 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "causes": (_TIMEOUT,),
         "members": (LOST,),
         "members_total": 0,
-        "details": {"ended_by": "session"},
+        "details": {"ended_by": "session", "unusual_after_ms": 900_000},
     },
     Kind.OFFSETS_EXPIRING: {
         "details": {"expires_at": AT + 82_800_000, "retention_ms": 604_800_000},
@@ -340,8 +340,19 @@ def roll_up(phase: str = "opened") -> Finding:
 _ENDED: dict[Kind, dict[str, Any]] = {
     Kind.STORM: {"resolution": "quiet", "details": {**_STORM, "total": 37}},
     Kind.MEMBER_SILENT: {"resolution": "confirmed", "evidence": "read", "confidence": 1.0},
-    Kind.UNREADABLE_RECORDS: {"resolution": "quiet"},
-    Kind.MONITOR_DEGRADED: {"resolution": "quiet"},
+    Kind.OFFSETS_EXPIRING: {"resolution": "withdrawn"},
+    Kind.GROUP_TOO_LARGE: {"resolution": "withdrawn"},
+    **{
+        kind: {"resolution": "quiet"}
+        for kind in (
+            Kind.CONSUMPTION_STALLED,
+            Kind.CONSUMPTION_STOPPED,
+            Kind.FALLING_BEHIND,
+            Kind.RECORDS_EXPIRING,
+            Kind.UNREADABLE_RECORDS,
+            Kind.MONITOR_DEGRADED,
+        )
+    },
     Kind.REBALANCE_STUCK: {
         "causes": (
             _cause(

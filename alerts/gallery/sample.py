@@ -1,4 +1,4 @@
-"""A test notification, by which somebody sees that a sink works; in every medium it says what it is."""
+"""A test notification: it shows that a sink works, and says in every medium that it is a test."""
 
 from __future__ import annotations
 

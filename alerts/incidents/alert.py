@@ -1,8 +1,8 @@
 """Alerts: incidents as routing sees them, with Alertmanager's life of firing until it ends.
 
-Pure. An alert is identified by cluster, group (or scope and shard) and name, so the same trouble of the same
-group is one alert, whatever is learned about it while it lasts. Where a group may have several incidents of a
-kind at a time, the member or the topic belongs to the identity.
+Pure. An alert is identified by cluster, group (or scope and shard) and name. So the same trouble of the same
+group is one alert for as long as it lasts. If a group may have several incidents of a kind at a time, the
+member or the topic belongs to the identity.
 """
 
 from __future__ import annotations

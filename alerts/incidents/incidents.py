@@ -3,15 +3,15 @@
 - A phased kind fires from its opening finding until its resolved one. Where that is louder than what was
   open because a join phase lasted to its deadline, it fires for `hold_ms` more.
 - A kind without phases fires for `hold_ms` after its newest finding: five session timeouts of one group in
-  a minute are one alert. What is told of many groups has phases, and fires for as long as theirs at least.
-- What was rebuilt from history never opens an alert; it may end one that is open.
+  a minute are one alert. A finding of many groups has phases, and fires for at least as long as theirs.
+- A finding that was rebuilt from history never opens an alert; it may resolve an open one.
 - A suspected finding below `min_confidence` opens nothing.
-- Below `minimum_severity` an alert is `quiet`: never told, kept only where it explains others.
-- A rolling restart lowers what it explains to info, whether that came before it or comes after.
-- What continues the incident of another kind goes on with that alert: one trouble is one alert.
-- When a storm ends, so do the single findings that it swallowed; a removed group has no open alerts.
-- A completed generation ends that its group is empty: state that was rebuilt does not know the incident. The
-  offsets of a topic that the group no longer subscribes to expire all the same.
+- Below `minimum_severity` an alert is `quiet`: never notified, and kept only if it explains others.
+- A rolling restart lowers the alerts that it explains to info, earlier and later ones.
+- A finding that continues the incident of another kind continues its alert: one trouble is one alert.
+- When a storm ends, the single findings that it suppressed end too. A removed group has no open alerts.
+- A completed generation ends `group_empty`, because rebuilt state does not know the incident. The offsets of
+  a topic that the group no longer subscribes to expire all the same.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _continued(first: Alert, finding: Finding, policy: Policy) -> Alert:
 
 
 def apply(alert: Alert | None, finding: Finding, policy: Policy) -> Alert | None:
-    """Return the alert after this finding, None where there is none; `alert` is what it was before."""
+    """Return the alert after this finding, None if there is none; `alert`: the alert before it."""
     if finding.phase == "resolved":
         return _ended(alert, finding, policy)
     if not _is_sure_enough(finding, policy):

@@ -1,7 +1,7 @@
 """Which alerts explain others: a storm its single rebalances, a roll-up the alerts of its groups. Pure.
 
-What is swallowed is not told. What had been told before is not taken back: it stays open where it was told,
-until it ends there. This differs from an inhibit rule, which holds back the end as well.
+A suppressed alert is not notified. An alert that was notified before stays open at its receivers until it
+ends. An inhibit rule differs: it suppresses the end as well.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ EXPLAINED: dict[Kind, frozenset[Kind]] = {
 
 
 AROUND_MS = 60_000
-"""A roll-up that does not name all of its groups explains what others tell from so long before it to as much
-after it, ms."""
+"""A roll-up that does not name all of its groups explains findings of others from so long before it to as
+long after it, ms."""
 
 
 class Swallowing:
@@ -85,7 +85,7 @@ def _rolls_up(source: Alert, alert: Alert) -> bool:
     if below.kind not in EXPLAINED.get(above.kind, frozenset()) or above.cluster != below.cluster:
         return False
     if below.severity.value == "critical":
-        # A group that must never be empty pages, whatever it shares its trouble with.
+        # A group that must never be empty pages, even if a roll-up explains it.
         return False
     return below.group in above.groups or (
         above.groups_total > len(above.groups) and _may_be_in(above, below)

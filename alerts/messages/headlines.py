@@ -120,7 +120,7 @@ HEADLINES: dict[Kind, Headline] = {
         "offsets no longer expire",
     ),
     Kind.SLOW_SYNC: Headline(
-        "slow assignment: leader took {sync}",
+        "had a slow assignment: its leader took {sync}",
         "Check the group's leader: a slow assignor, or slow metadata for many topics.",
         "had no further slow assignment",
     ),

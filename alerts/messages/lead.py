@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.alerts.incidents.tally import Tally
 from rebalance_monitor.alerts.messages import text
 from rebalance_monitor.alerts.messages.blocks import Line, bold, code, plain
+from rebalance_monitor.alerts.messages.endings import ending_of
 from rebalance_monitor.coordinator.findings.causes import OF_MONITOR, Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.storms.offenders import NO_OFFENDER, main_offender
@@ -19,27 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
-
-_ENDINGS: dict[tuple[Kind, str | None], str] = {
-    (Kind.REBALANCE_IN_PROGRESS, "completed"): "the rebalance completed",
-    (Kind.REBALANCE_STUCK, "completed"): "the rebalance completed",
-    (Kind.STORM, "quiet"): "the rebalances stopped",
-    (Kind.MEMBER_SILENT, "confirmed"): "the broker removed the member",
-    (Kind.MEMBER_SILENT, "withdrawn"): "the member is in the group after all",
-    (Kind.GROUP_EMPTY, "completed"): "a member joined",
-    (Kind.GROUP_EMPTY, None): "a member joined",
-    (Kind.OFFSETS_EXPIRING, "expired"): "the offsets expired",
-    (Kind.OFFSETS_EXPIRING, "withdrawn"): "the group uses them again, or was removed",
-    (Kind.BROKER_AWAY, "completed"): "every group has recovered",
-    (Kind.BROKER_AWAY, "expired"): "some groups have not recovered",
-}
-_RESOLUTIONS = {
-    "completed": "completed",
-    "quiet": "nothing new since",
-    "expired": "no longer observed",
-    "withdrawn": "it no longer applies",
-    "confirmed": "confirmed",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +118,7 @@ def _damage(finding: Finding) -> Iterable[Line]:
 
 
 def waited_of(finding: Finding) -> str:
-    """Return how many records waited for what a finding is about, "" where that is not known, or none did."""
+    """Return how many records waited because of a finding, "" if unknown or if none did."""
     details = finding.details
     peak, before, took = (details.get(name) for name in ("waiting_peak", "waiting_at_stop", "caught_up_ms"))
     if not isinstance(peak, int) or not isinstance(before, int) or peak <= before:
@@ -161,7 +141,7 @@ def _end(finding: Finding, ended: Ended) -> Line:
     until = text.moment(ended.at)
     if finding.opened_at is None:
         return (plain(f"last at {text.moment(began)}, none since"),)
-    how = _ENDINGS.get((finding.kind, finding.resolution)) or _RESOLUTIONS.get(finding.resolution or "", "")
+    how = ending_of(finding).how
     lasted = text.duration(max(0, ended.at - began))
     return (plain(f"lasted {lasted}, until {until}{': ' if how else ''}{how}"),)
 

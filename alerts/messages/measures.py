@@ -80,7 +80,12 @@ DETAIL_ROWS: dict[Kind, Rows] = {
         *_COST,
     ),
     Kind.COORDINATOR_MOVED: (("Before", "broker {previous_broker}, epoch {previous_epoch}"), *_COST),
-    Kind.GROUP_EMPTY: (("Last member", "{ended_by}"), ("Was empty for", "{empty_ms}"), *_COST),
+    Kind.GROUP_EMPTY: (
+        ("Last member", "{ended_by}"),
+        ("Was empty for", "{empty_ms}"),
+        ("Unusual", "empty for more than {unusual_after_ms}"),
+        *_COST,
+    ),
     Kind.OFFSETS_EXPIRING: (("Topic", "{topic}"), ("Offsets expire", "{expires_at}")),
     Kind.SLOW_SYNC: (("Threshold", "{threshold_ms}"),),
     Kind.ASSIGNMENT_SKEWED: (

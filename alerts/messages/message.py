@@ -24,6 +24,7 @@ from rebalance_monitor.alerts.messages.blocks import (
     link,
     plain,
 )
+from rebalance_monitor.alerts.messages.endings import ended_as, ending_of
 from rebalance_monitor.alerts.messages.headlines import HEADLINES
 from rebalance_monitor.alerts.messages.lead import Ended
 from rebalance_monitor.alerts.messages.links import Links, silence_command
@@ -33,7 +34,6 @@ from rebalance_monitor.coordinator.storms.offenders import main_offender
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 
-OVER = "Nothing to do now. The runbook says how to prevent it."
 MAX_LINES = 7
 """Lines of a message before its details, the title among them."""
 MAX_ROWS = 3
@@ -51,7 +51,7 @@ LabelledLine: TypeAlias = tuple[str, Line]
 
 
 def message_of(finding: Finding, links: Links = NO_LINKS, ended: Ended | None = None) -> Message:
-    """Return the message of one finding; `ended`: the incident is over, whatever the finding says."""
+    """Return the message of one finding; `ended`: the incident is over, though the finding may not say so."""
     if ended is None and finding.phase == "resolved":
         ended = Ended(finding.at)
     rows, more = _rows(finding, ended)
@@ -86,7 +86,7 @@ def subject_of(finding: Finding, room: int = text.MAX_NAME) -> str:
 def what_of(finding: Finding, *, over: bool = False) -> str:
     """Return what happened, as it follows the group's name; what is only suspected says so."""
     if over or finding.phase == "resolved":
-        return HEADLINES[finding.kind].resolved
+        return ended_as(finding)
     opened = _opened(finding)
     return f"{opened} (suspected)" if finding.evidence == "suspected" else opened
 
@@ -99,7 +99,7 @@ def tone_of(finding: Finding) -> Tone:
 def next_step(finding: Finding, *, over: bool = False) -> str:
     """Return what to do."""
     if over or finding.phase == "resolved":
-        return OVER
+        return ending_of(finding).next_step
     said = HEADLINES[finding.kind]
     spread = (
         said.spread if finding.details.get("worst_client") and not main_offender(finding.details) else None

@@ -1,8 +1,8 @@
 """The contract between the dispatcher and every sink, and the error that a sink raises.
 
-A notification is one thing to tell one receiver about one group of alerts. It is whole: a sink needs nothing
-but it, so a restart, a retry and a preview all send the same. Sinks block and are called by one thread at a
-time; they retry nothing themselves and keep nothing: the dispatcher retries, and keeps `Sent.state`.
+A notification is one message to one receiver about one group of alerts. It is complete: a sink needs nothing
+else, so a restart, a retry and a preview all send the same. Sinks block and are called by one thread at a
+time. They neither retry nor store anything: the dispatcher retries, and stores `Sent.state`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ MAX_NEWS = 20
 class Phase(StrEnum):
     """Where the thread stands.
 
-    `acknowledged`: somebody silenced everything in it that fires. `repeated` says again what is known.
-    `resolved` is the last of a thread.
+    `acknowledged`: every firing alert in it is silenced. `repeated`: sent again without news. `resolved`: the
+    last one of a thread.
     """
 
     OPENED = "opened"
@@ -45,11 +45,11 @@ class Notification:
     `key`: the same for every attempt to send this, different from that of any other notification (receiver,
     thread, phase, sequence within the thread). `thread`: the identity of this incident at this receiver: one
     Slack thread, one PagerDuty incident; the next incident of the same group of alerts is another thread.
-    `labels` are those that the group of alerts shares. `alerts`: the firing ones first. `news`: findings
-    taken in since this thread was last told, oldest first, the last MAX_NEWS of them. `state` is what the
-    sink returned for this thread last time, empty at first. `maybe_sent` is False only where it is certain
-    that nothing of this thread reached the service that `state` does not tell of: not after a crash, and
-    not on any retry. It costs Slack a look into the channel's history, and nothing elsewhere.
+    `labels`: labels that the alerts of the group share. `alerts`: the firing ones first. `news`: findings
+    since the thread's last notification, oldest first, the last MAX_NEWS of them. `state`: what the sink
+    returned for this thread last time, empty at first. `maybe_sent`: the service may have got a notification
+    of this thread that `state` does not contain: after a crash, and on every retry. Then Slack's sink
+    searches the channel's history; the others ignore it.
     """
 
     key: str
@@ -76,8 +76,8 @@ class Sent:
 class SinkError(Exception):
     """A notification did not arrive, or may not have; `why` names no secret and is short.
 
-    `permanent`: the same call will fail again until somebody changes something (token, channel, address):
-    the dispatcher stops and raises an alert of its own. Else it tries again, not before `retry_after_s`.
+    `permanent`: the same call fails until a token, channel or address is changed. The dispatcher stops and
+    raises an alert about it. Otherwise it retries, not before `retry_after_s`.
     """
 
     def __init__(self, why: str, *, permanent: bool = False, retry_after_s: float | None = None) -> None:

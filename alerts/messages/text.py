@@ -1,8 +1,8 @@
 """Words for people: hostile names made visible and short, times and durations as an SRE reads them.
 
-Group, client and host names come from whoever connects to Kafka. Here control characters, line breaks and
-bidirectional overrides become visible escapes and long names are cut by code points; that a name cannot act
-as markup is the renderers' duty.
+Any client of Kafka chooses its group, client and host names. Here control characters, line breaks and
+bidirectional overrides become visible escapes, and long names are cut by code points. The renderers make sure
+that a name cannot act as markup.
 """
 
 from __future__ import annotations

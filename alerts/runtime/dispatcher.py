@@ -1,10 +1,11 @@
 """The dispatcher: a thread that owns the memory, the inbox and the sinks, around the pure `Dispatch`.
 
-Nothing here is called by a batch but `put` (writes one file) and `committed` (rings a bell): sending neither
-blocks nor fails one. Each sink has a thread of its own while it sends, so one that hangs holds up no other.
-Order of every round: take what is committed, look, save, hand over, save what came back. An attempt is in the
-saved memory before a sink gets it, so after any death it is known that it may have arrived. What the clock
-alone says again is not worth a save: whoever forgets what is not told again takes it twice.
+A batch calls only `put` (writes one file) and `committed` (sets an event), so sending neither blocks nor
+fails a batch. Each sink has a thread of its own while it sends, so a sink that hangs delays no other.
+
+Each round takes committed findings, evaluates, saves, hands over, and saves the results. An attempt is in the
+saved memory before a sink gets it, so after a crash it is known that it may have arrived. Repeats by the
+clock alone are not saved: receivers that forget alerts without a repeat accept them twice.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ def wall_ms() -> int:
 class Dispatcher:
     """Use as a context manager, `open` first. Raises ConfigError, OSError.
 
-    `plan` gets what says whether a silence holds. `told(receiver, arrived)` hears of every attempt, for
-    metrics; it must not block.
+    `plan` gets the function that checks for an active silence. `told(receiver, arrived)` is called after
+    every attempt, for metrics; it must not block.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class Dispatcher:
 
     def open(self, committed: Mapping[str, int]) -> None:
         """Take what was committed and not yet taken when the process before ended. Blocks for the disk."""
-        # What was told before this process: the next batch may end it.
+        # Alerts that were notified before this process: the next batch may resolve them.
         self._committed.extend((name, True) for name in self._files.inbox.open(committed))
         self._bell.set()
 
@@ -300,7 +301,7 @@ class Dispatcher:
         except SinkError as error:
             outcome = error
         except Exception as error:  # noqa: BLE001 - a sink's bug must not end its thread
-            # Its words may hold anything, secrets too, so only the place is told.
+            # The error's text may hold secrets, so only its place is logged.
             place = traceback.extract_tb(error.__traceback__)[-1]
             broke = {"what": type(error).__name__, "where": f"{place.name}:{place.lineno}"}
             log.error("a sink broke", receiver=name, **broke)  # noqa: TRY400 - see above

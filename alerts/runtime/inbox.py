@@ -1,9 +1,9 @@
 """Batches on their way from the batch writer to the dispatcher: one file each, named by query and batch.
 
-The writer leaves a file before the ledger commits the batch and says afterwards that the batch is final; only
-then may the dispatcher take it. A batch that runs again replaces its file. At a start the ledger tells which
-files are final; the others are forgotten, since their batches run again.
-Long texts are cut on the way in: each would be written again with every incident that names it.
+The writer leaves a file before the ledger commits the batch. After the commit it marks the batch as final,
+and only then may the dispatcher take it. A batch that runs again replaces its file. At a start the ledger
+shows which files are final; the others are deleted, because their batches run again. Long texts are cut on
+the way in: each would be written again with every incident that names it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _NAME = re.compile(r"(?P<query>.+)-(?P<batch>\d{1,18})\.jsonl")
 class Inbox:
     """The files in `folder`. Functions raise OSError as the file system gives it.
 
-    Which files there are is remembered, so that nothing is asked for what is not there: the writer's thread
-    puts, the dispatcher's reads and drops.
+    The names of its files are remembered, so the storage is never asked for a missing file. The writer's
+    thread puts, the dispatcher's reads and drops.
     """
 
     def __init__(self, folder: Place) -> None:

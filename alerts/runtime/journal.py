@@ -1,8 +1,8 @@
 """The journal of notifications: one JSON line for each that arrived, with why it was sent.
 
-Bounded: a full file becomes the one old file that is kept; where nothing can be appended it is a folder of
-parts (checkpoints/storage/lines.py), of which the oldest go. It is for people; what has been told is decided
-by the memory alone, so a journal that is lost loses nothing.
+Bounded: a full file becomes the one old file that is kept. On storage without append it is a folder of parts
+(checkpoints/storage/lines.py), of which the oldest are deleted. It is for people: the memory alone decides
+what has been notified, so a lost journal changes nothing.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 head has the checksum of all entries. Every save after it appends one line of changed entries, behind its
 checksum, to the log that the head names, so that a save costs what changed. Once the log is as long as the
 snapshot a new snapshot begins a new log. A torn last line of a log was never acted upon and is passed over.
-Findings are entries of their own, since alerts and threads share them. No option of a way out is in it, so no
-secret is. Refuses another format: guessing what has been told would tell it twice or never.
+Findings are entries of their own, because alerts and threads share them. It holds no options of integrations,
+so it holds no secret. Another format is refused: a guess would notify twice or never.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class MemoryFile:
         self._length = log.append(line, self._length)
         self._saves += 1
         if self._length != length:
-            # Somebody shortened the log: what stood there is told by a new snapshot.
+            # The log was shortened by another process: a new snapshot holds what was lost.
             self._begin(lines)
 
     def _forget(self, number: int) -> None:

@@ -1,7 +1,7 @@
 """The dispatcher's memory as entries of text, by a key each, and back.
 
-An entry is made anew only where what it tells has changed: `witness` is what it was made of, compared by
-equality, which for what is never changed in place is a comparison of identities.
+An entry is made anew only if its content has changed. `witness` is what it was made of, compared by equality;
+for values that are never changed in place that is a comparison of identities.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Silences: matchers that mute notifications for a while, with author and comment.
 
-Each is a file of its own in the storage folder, because other processes write them: the command line adds
-and ends silences while the job runs, from other machines too, and the job looks whether there are others. Its
-name tells its end, so that the names alone say whether anything has changed, and nobody needs a lock.
-Alertmanager's meaning: a silence holds from its start until before its end; one that has ended is kept for
-five days.
+Each is a file of its own in the storage folder, because other processes write them: the command line adds and
+ends silences while the job runs, from other machines too, and the job lists the folder. The end of a silence
+is in its name, so the names alone show every change and no lock is needed. As in Alertmanager, a silence is
+active from its start until before its end; an expired one is kept for five days.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
 KEEP_MS = 5 * 86_400_000
 REMOTE_LOOK_S = 5.0
-"""How often it is looked for silences where every look is a request."""
+"""How often the folder is listed if every listing is a request."""
 MAX_MS = 5 * 365 * 86_400_000
 _TOO_LONG = "a silence may last five years at most"
 FORMAT = 1

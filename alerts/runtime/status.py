@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class WayStatus:
-    """One way out. `sent`, `failed` count since the first start; `failing_since` in ms, -1 while it works.
+    """One integration. `sent`, `failed` count since the first start; `failing_since` in ms, -1 if it works.
 
-    `pending`: groups of alerts that wait to be told. `why`: the last failure, while it lasts. `is_alert`: it
-    has been made an alert of its own.
+    `pending`: groups of alerts with a due notification. `why`: the last failure, while it lasts. `is_alert`:
+    an alert about it was raised.
     """
 
     name: str

@@ -194,7 +194,7 @@ def _kafka(name: str, way: options.WayOut, settings: Settings) -> Sink:
 
     topic = cast("options.KafkaTopic", way)
     own, cluster = topic.properties.properties(), settings.kafka.client_properties()
-    # Of the watched cluster's properties those that say how to reach it; the rest is a consumer's.
+    # From the watched cluster only the connection properties; the others belong to a consumer.
     reach = {key: value for key, value in cluster.items() if key.startswith(REACH)}
     given = for_librdkafka(own if "bootstrap.servers" in own else {**reach, **own})
     plain = {key: value for key, value in given.items() if not is_secret(key)}

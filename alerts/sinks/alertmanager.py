@@ -1,11 +1,11 @@
 """Alertmanager's API v2: every alert is pushed as one, with an end that each push moves on.
 
-Alertmanager forgets an alert whose end has passed, so what fires is told again every `resend_ms` with an end
-four times that far away (as Prometheus does), the watchdog with one four of its own intervals away; what is
-over is told with its true end. To Alertmanager an alert is its labels: where ours change while it fires (the
-cause, the severity), the alert under the old labels is ended in the same push. Several addresses are members
-of one Alertmanager cluster: each is told, one that takes it is enough. Alertmanager groups, silences and
-repeats by itself.
+Alertmanager forgets an alert whose end has passed. So a firing alert is pushed again every `resend_ms`, with
+an end four times that far away (as Prometheus does); the watchdog with an end four of its own intervals away.
+A resolved alert is pushed with its true end. To Alertmanager an alert is its labels: if they change while it
+fires (the cause, the severity), the alert under the old labels is ended in the same push. Several addresses
+are members of one Alertmanager cluster: each gets the push, and one success is enough. Alertmanager groups,
+silences and repeats by itself.
 """
 
 from __future__ import annotations

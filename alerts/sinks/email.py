@@ -208,10 +208,14 @@ def _subject(notification: Notification) -> str:
 
 
 def _leave(server: smtplib.SMTP) -> None:
-    """Take leave; the mail is on its way, whatever the server says to that."""
+    """Send QUIT; the mail is accepted, so the server's answer does not matter."""
     with suppress(smtplib.SMTPException, OSError):
         server.quit()
     server.close()
+
+
+# smtplib's own words, with the code of a refusal, for more than it reads of a line.
+TOO_LONG = "Line too long."
 
 
 def _refused(error: smtplib.SMTPException) -> SinkError:
@@ -220,6 +224,8 @@ def _refused(error: smtplib.SMTPException) -> SinkError:
         codes = {code for code, _ in error.recipients.values()}
         why = f"the mail server refused every recipient: {min(codes, default=0)}"
         return SinkError(why, permanent=all(code >= 500 for code in codes))  # noqa: PLR2004 - SMTP's permanent
+    if isinstance(error, smtplib.SMTPResponseException) and error.smtp_error == TOO_LONG:
+        return SinkError("what answers is no mail server: its line has no end")
     if isinstance(error, smtplib.SMTPResponseException):
         why = f"the mail server answered {error.smtp_code} ({type(error).__name__})"
         return SinkError(why, permanent=error.smtp_code >= 500)  # noqa: PLR2004 - SMTP's permanent

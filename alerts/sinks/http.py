@@ -33,7 +33,7 @@ MAX_RETRY_AFTER_S = 3_600.0
 LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 NO_SOCKS = "a SOCKS proxy needs the Python package socksio"
 RETRYABLE = frozenset({408, 423, 425, 429})
-"""Refusals that pass: whatever else is below 500 stays until somebody changes something."""
+"""Refusals that pass. Any other status below 500 lasts until the configuration or the service changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +101,8 @@ class Poster:
     ) -> Response:
         """Return the answer to a POST if its status is 2xx, else raise SinkError by `refusal`.
 
-        A web page is no success either, but from a service of unknown habits (`takes_pages`): it comes from a
-        proxy or a login on the way, and nobody was told.
+        A web page is no success: it comes from a proxy or a login page on the way. Only a service with
+        unknown answers (`takes_pages`) may return one.
         """
         answer = self.ask(url, body, headers)
         is_success = 200 <= answer.status < 300  # noqa: PLR2004 - as HTTP has it
@@ -115,7 +115,7 @@ class Poster:
         self._client.close()
 
     def ask(self, url: str, body: bytes, headers: Mapping[str, str]) -> Response:
-        """Return the answer to a POST, whatever its status; SinkError where there is none."""
+        """Return the answer to a POST with any status; SinkError if there is no answer."""
         with deadline(self._timeout_s) as whole:
             return self._ask(url, body, headers, whole)
 
@@ -180,8 +180,8 @@ def _context(ca_file: str | None) -> ssl.SSLContext:
 def unreached(what: str, error: BaseException) -> SinkError:
     """Return the error of a call that got no answer, by what stands behind the library's error.
 
-    Its words may hold an address, so they are ours. A certificate that is not trusted stays so until somebody
-    acts; names and ports may come back.
+    The library's text may hold an address, so the error has a text of its own. An untrusted certificate is
+    permanent; an unknown name or a closed port may pass.
     """
     behind = list(_behind(error))
     if untrusted := next((one for one in behind if isinstance(one, ssl.SSLCertVerificationError)), None):

@@ -61,7 +61,7 @@ class KafkaSink:
             "enable.idempotence": True,
             "acks": "all",
             "message.timeout.ms": round(timeout_s * 1000),
-            # Else a topic that is not there looks like a broker that does not answer.
+            # Without this a missing topic and a broker that does not answer are the same error.
             "topic.metadata.propagation.max.ms": round(timeout_s * 500),
         }
         self._producer = self._made()
@@ -71,7 +71,7 @@ class KafkaSink:
         try:
             return self._sent(notification, now_ms)
         except _FatalError:
-            # Such a producer writes nothing any more, whatever is mended at the brokers.
+            # Such a producer never writes again, even after the brokers have recovered.
             self.close()
             self._producer = self._made()
             raise

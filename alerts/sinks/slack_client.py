@@ -1,8 +1,8 @@
 """Slack's own client, kept at the address that it was given.
 
-Python's urllib follows a redirect and takes the Authorization header along to whatever host it names; the
-client of Slack offers no way to forbid that. Slack's Web API redirects nobody, so a redirect is an answer
-like any other that is no success: its status is told, its address is not gone to.
+Python's urllib follows a redirect and sends the Authorization header to the host that it names. Slack's
+client has no option against that. Slack's Web API does not redirect. So a redirect is a failed answer: its
+status is reported, and its address is not requested.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Signature and headers follow Standard Webhooks 1.0: `webhook-id` (of the notification's key, the same for
 every attempt), `webhook-timestamp` (seconds) and `webhook-signature` (`v1,` and the base64 of an HMAC-SHA256
-over `id.timestamp.body`). The template runs in Jinja2's sandbox and sees the payload's keys only. Names in it
-come from whoever connects to Kafka, so JSON templates pipe values through `tojson`.
+over `id.timestamp.body`). The template runs in Jinja2's sandbox and has access to the payload's keys only.
+Any client of Kafka chooses the names in it, so JSON templates pipe values through `tojson`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What following lag costs the driver: positions of many groups, and a sample of ends against all of them.
 
 Groups share partitions, `width` each. Each turn publishes the positions of a fifth of the groups, as a second
-of a job does, and takes one sample, as every five seconds do. CPU time per second of a job. Memory is given
-for one more partition, one more group, and one more partition of a topic.
+of a job does, and takes one sample, as every five seconds do. Every group has a member that owns all of its
+partitions, and a lag that rises and falls; once a minute a sample has the first offsets. CPU time per second
+of a job. Memory is given for one more partition, one more group, and one more partition of a topic.
 
     python -m bench.core.lag --groups 10000 --partitions 2000
 """
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import gc
+import statistics
 import time
 import tracemalloc
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag.ends import EndsSample
@@ -29,9 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 T0, A_TOPIC, EVERY_S = 1_795_000_000_000, 100, 5
+FIRST_EVERY = 12
+"""Samples from one with first offsets to the next."""
 
 
-def published(group: int, width: int, partitions: int, offset: int, at: int) -> str:
+def published(group: int, width: int, partitions: int, offset: int, at: int) -> Positions:
     """Make what a group publishes."""
     held = Positions()
     topic, first = divmod(group * width % partitions, A_TOPIC)
@@ -40,7 +44,7 @@ def published(group: int, width: int, partitions: int, offset: int, at: int) -> 
         for one in range(width)
     )
     positions.keep(held, at, parts, offset.to_bytes(8, "big") * width)
-    return positions.published(held)
+    return positions.copied(held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +56,18 @@ class Size:
     partitions: int
 
 
+def summary(group: int, width: int, partitions: int) -> dict[str, Any]:
+    """Make the summary of a group with one member."""
+    topic, first = divmod(group * width % partitions, A_TOPIC)
+    member = {"member_id": "m", "last_commit": -1, "cadence_ms": 1_000 * EVERY_S}
+    given = {"assigned": {f"topic-{topic}": f"{first}-{first + width - 1}"}}
+    return {"state": "Stable", "members": 1, "member_list": [member | given]}
+
+
 def turns(lag: Lag, size: Size, count: int) -> Iterator[tuple[float, float]]:
     """Follow so many samples; yields the CPU seconds of the positions and of the sample of each."""
     topics = size.partitions // A_TOPIC
+    known = {f"g{one}": summary(one, size.width, size.partitions) for one in range(size.groups)}
     for turn in range(count):
         at = T0 + 1_000 * EVERY_S * turn
         bodies = {
@@ -64,8 +77,9 @@ def turns(lag: Lag, size: Size, count: int) -> Iterator[tuple[float, float]]:
         began = time.process_time()
         lag.publish(bodies, at)
         between = time.process_time()
-        ends = {f"topic-{one}": (10**6 * (turn + 1) + 7,) * A_TOPIC for one in range(topics)}
-        lag.on_samples([EndsSample(at, at, ends)], {}, ())
+        ends = {f"topic-{one}": (10**6 * (turn + 1) + 7 + turn % 5,) * A_TOPIC for one in range(topics)}
+        begins = dict.fromkeys(ends, (0,) * A_TOPIC) if turn % FIRST_EVERY == 1 else {}
+        lag.on_samples([EndsSample(at, at, ends, begins)], known, ())
         yield between - began, time.process_time() - between
 
 
@@ -101,11 +115,11 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=10_000)
     parser.add_argument("--partitions", type=int, default=2_000)
     parser.add_argument("--width", type=int, default=10)
-    parser.add_argument("--turns", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=FIRST_EVERY + 1)
     options = parser.parse_args()
     size = Size(options.groups, options.width, options.partitions)
     took = list(turns(Lag(DetectionSettings(), "bench"), size, options.turns))
-    publishing, taking = (min(found) for found in zip(*took[1:], strict=True))
+    publishing, taking = (statistics.mean(found) for found in zip(*took[1:], strict=True))
     followed = size.groups * size.width
     partition, group, end = memory()
     held_mb = (followed * partition + size.groups * group + size.partitions * end) / 1e6

@@ -26,7 +26,7 @@ from bench.traffic.load import load, producer
 from bench.traffic.mix import Group, Message, Mix, groups_of, new_generation, request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 TICKS_PER_S, FINE_TICKS_PER_S = 10, 50
 
@@ -47,6 +47,7 @@ class Feed:
     groups: list[Group] = field(init=False)
     turn: Iterator[Group] = field(init=False)
     turns: int = 0
+    clock: Callable[[], int] = now_ms
 
     def __post_init__(self) -> None:
         self.groups = groups_of(self.mix)
@@ -58,17 +59,17 @@ class Feed:
     def beginning(self) -> Iterator[Message]:
         """Yield what every group has before it is watched."""
         for group in self.groups:
-            yield new_generation(group, self.mix, now_ms())
-            yield from request(group, 0, now_ms())
+            yield new_generation(group, self.mix, self.clock())
+            yield from request(group, 0, self.clock())
 
     def tick(self, commits: int, rebalances: int) -> Iterator[Message]:
         """Yield about `commits` commits of the groups whose turn it is, and so many new generations."""
         for _ in range(rebalances):
-            yield new_generation(next(self.turn), self.mix, now_ms())
+            yield new_generation(next(self.turn), self.mix, self.clock())
         for _ in range(commits // self.mix.width):
             self.turns += 1
             is_first = int(self.turns * self.one) > int((self.turns - 1) * self.one)
-            yield from request(self.groups[0] if is_first else next(self.turn), self.turns, now_ms())
+            yield from request(self.groups[0] if is_first else next(self.turn), self.turns, self.clock())
 
 
 def run(feed: Feed, options: argparse.Namespace) -> int:

@@ -17,7 +17,7 @@ def read_log(folder: Place) -> SparkLog:
     if found is None:
         return read_spark_log(folder)
     log = found[1]
-    return SparkLog(log.newest, log.batch, log.now, {log.topic: log.ends})
+    return SparkLog(log.newest, log.batch, log.now, {log.topic: log.ends}, log.query)
 
 
 def batches_kept(folder: Place) -> int:

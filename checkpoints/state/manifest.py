@@ -56,9 +56,9 @@ class Manifest:
 
     catching_up: shard -> end offset found when this state was started; what lies before it is history.
     It is part of the manifest because a batch that is run again must see the same history.
-    rebuild: the word of `storage.rebuild` then: another one asks for a new state, once. elsewhere: the URI
+    rebuild: the value of `storage.rebuild` then: another one asks for a new state, once. elsewhere: the URI
     below which Spark's checkpoint lies, "" beside the manifest. untold: why the state before was given up,
-    until that has been told. skip: partition -> offset behind which it is read (`source.skip`).
+    until that is published. skip: partition -> offset behind which it is read (`source.skip`).
     """
 
     identity: Identity

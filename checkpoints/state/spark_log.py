@@ -32,13 +32,15 @@ class SparkLogError(ConfigError):
 class SparkLog:
     """The newest batch. begun, committed: batch ids, -1 for none; at: its timestamp (ms), -1 for none.
 
-    ends: topic -> partition -> next offset, as far as the newest *committed* batch has read.
+    ends: topic -> partition -> next offset, as far as the newest *committed* batch has read. query: the id of
+    the query that wrote it, "" where it is not known.
     """
 
     begun: int = -1
     committed: int = -1
     at: int = -1
     ends: dict[str, dict[int, int]] | None = None
+    query: str = ""
 
     def read(self, topic: str) -> dict[int, int]:
         """Return partition -> next offset to read of `topic`."""
@@ -48,13 +50,15 @@ class SparkLog:
 def read_spark_log(checkpoint: Place) -> SparkLog:
     """Return what the checkpoint folder says; an empty log where it has none. Raises SparkLogError."""
     begun, committed = _newest(checkpoint / "offsets"), _newest(checkpoint / "commits")
+    metadata = checkpoint / "metadata"
+    query = _read(metadata, lambda text: str(parsed(text)["id"])) if metadata.is_file() else ""
     if committed < 0:
-        return SparkLog(begun)
+        return SparkLog(begun, query=query)
     _read(checkpoint / "commits" / str(committed), _require_json)
     if begun > committed:
         _read(checkpoint / "offsets" / str(begun), _parsed)
     at, ends = _read(checkpoint / "offsets" / str(committed), _parsed)
-    return SparkLog(begun, committed, at, ends)
+    return SparkLog(begun, committed, at, ends, query)
 
 
 def require_whole(checkpoint: Place, log: SparkLog, partitions: int) -> None:

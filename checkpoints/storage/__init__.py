@@ -1,1 +1,1 @@
-"""Where the files of a job lie: local folders, mounts, object stores, who owns them, how one is replaced."""
+"""Where the files of a job are: local folders, mounts, object stores; their owner."""

@@ -1,4 +1,4 @@
-"""Files that are either the old or the new one, whatever kills the process, and the ownership of a folder.
+"""Files that are either the old or the new one, even if the process is killed, and the ownership of a folder.
 
 On a path of this machine: a draft, fsync and rename, and a lock that goes with the process. On a file system
 that pyarrow reaches: see `remote` and `lease`. Functions raise OSError as the file system gives it (disk
@@ -96,7 +96,7 @@ def locked(folder: Place) -> Iterator[None]:
 
 @contextmanager
 def usable(folder: Place) -> Iterator[None]:
-    """Tell an OSError as what it is at a start: somebody must give this process its folder.
+    """Raise an OSError of the start as an error about the folder: the operator must give it to this process.
 
     Raises FolderError; NoRoomError for a full disk, where starting again later helps.
     """
@@ -143,7 +143,7 @@ def _lock_file(folder: Path) -> TextIO:
     try:
         if not folder.exists():
             folder.mkdir(parents=True)
-            # Names of clients and machines lie here: they are nobody else's business.
+            # The folder holds names of clients and machines: no other user may read them.
             folder.chmod(0o700)
         return (folder / LOCK).open("a")
     except OSError as error:

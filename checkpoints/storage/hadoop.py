@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Jvm = Any
 FILES = "org.apache.hadoop.fs"
 PRIVATE = "700"
-"""Who may look into the job's folder where this makes it: names of clients and machines lie there."""
+"""Permissions of the job's folder if this creates it: it holds names of clients and machines."""
 MISSING = frozenset({"FileNotFoundException", "NoSuchFileException"})
 DENIED = frozenset({"AccessControlException", "AccessDeniedException"})
 PIECE = 4 * 1024 * 1024

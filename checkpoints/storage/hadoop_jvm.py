@@ -1,4 +1,4 @@
-"""The JVM whose Hadoop serves URIs: who starts this process says which (`use_jvm`). Light to import."""
+"""The JVM whose Hadoop serves URIs: the start of this process sets it (`use_jvm`). Light to import."""
 
 from __future__ import annotations
 

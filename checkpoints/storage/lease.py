@@ -1,14 +1,17 @@
 """The owner of a remote folder: a file that the owner renews, for object stores have no locks.
 
-Theory: the owner writes `owner.json` every third of `TERM_S`. Whoever finds one watches it, by its own clock,
-for one and a half terms: written meanwhile means alive, and the newcomer is refused; else the owner is dead
-and its place is taken. On an object store the put has the condition that the version seen is still there, and
-on HDFS each version is created once: so of two newcomers, or a newcomer and an owner that wakes up, the store
-refuses one. Elsewhere a claim is read back after a pause (owner_file.py). An owner whose last success is a
-term old does not write until it has seen that the file is still its own; one that finds another's name there
-never writes again. So two never write at a time, but for a request to another file that hangs in the network
-for more than half a term: no store fences that. An owner that ends gives the folder up at once, and one that
-was killed is known to be dead on its own machine.
+Theory: the owner writes `owner.json` every third of `TERM_S`. A newcomer that finds the file watches it, by
+its own clock, for one and a half terms. If it is written meanwhile, the owner is alive and the newcomer is
+refused. If not, the owner is dead and the newcomer takes its place.
+
+- On an object store the put has the condition that the version read is still there. On HDFS each version is
+  created once. So of two newcomers, or a newcomer and an owner that wakes up, the store refuses one.
+  Elsewhere a claim is read back after a pause (owner_file.py).
+- An owner whose last success is a term old does not write until it has read that the file is still its own.
+  An owner that finds another's name there never writes again.
+- So two processes never write at a time, with one exception: a request to another file that hangs in the
+  network for more than half a term. No store fences that.
+- An owner that ends gives the folder up at once. A killed owner is known to be dead on its own machine.
 """
 
 from __future__ import annotations
@@ -83,7 +86,7 @@ class Lease:
                 f"{self._folder} cannot be written: {first_line(error)}. Give this machine the right to "
                 "read, list, write and delete there, or set storage.path."
             ) from error
-        # Who owns the whole already need not stop over a part: the upkeep's lease must not end a job.
+        # The owner of the whole folder goes on without a part: the upkeep's lease must not end a job.
         self._fences = not self._folder.remote.fences
         if self._fences:
             self._folder.remote.fences.append(self.require)

@@ -30,7 +30,7 @@ class Lines(Protocol):
     def append(self, content: bytes | bytearray, at: int) -> int:
         """Let `content` follow the first `at` bytes, durably, and return the length then.
 
-        What stood there is gone; a file that somebody shortened or moved goes on from where it ends.
+        Later content is removed. A file that was shortened or moved meanwhile goes on from its end.
         """
 
 
@@ -41,7 +41,7 @@ class LineFile:
         self._path = path
 
     def cut(self, length: int) -> int:
-        """Cut to at most `length` bytes; a file that somebody shortened or moved is left as it is."""
+        """Cut to at most `length` bytes; a file that was shortened or moved meanwhile is left as it is."""
         make_folder(self._path.parent)
         with self._path.open("ab") as file:
             left = min(length, file.tell())

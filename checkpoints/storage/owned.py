@@ -30,7 +30,7 @@ _owned: dict[Path, TextIO] = {}
 def owned(folder: Path, lock: TextIO) -> Iterator[None]:
     """Have every change below `folder` require that its lock is still this open file."""
     root = folder.absolute()
-    # Who owns the whole already may lock a part of it besides.
+    # The owner of the whole folder may lock a part of it too.
     _owned[root] = lock
     try:
         yield

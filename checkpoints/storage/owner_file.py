@@ -1,4 +1,4 @@
-"""The file that says who owns a remote folder, and how it changes hands.
+"""The file that names the owner of a remote folder, and how the owner changes.
 
 S3, GCS and Azure take a put under a condition: that nothing is there yet, or still the version that was read.
 Of two that write at once the store refuses one. pyarrow offers no such put; obstore (the extra `objects`)
@@ -44,7 +44,7 @@ class OwnerFile(Protocol):
     settles: bool
 
     def read(self) -> tuple[bytes | None, Version]:
-        """Return the file's content, None where nobody owns the folder, and its version."""
+        """Return the file's content, None if the folder has no owner, and its version."""
 
     def write(self, content: bytes, after: Version) -> Version:
         """Replace the version `after`, and return the new one. Raises TakenError where it is gone."""
@@ -54,7 +54,7 @@ class OwnerFile(Protocol):
 
 
 class ReadBack:
-    """A file on any file system: whoever writes last has it."""
+    """A file on any file system: the last writer owns it."""
 
     settles = True
 

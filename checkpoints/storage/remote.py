@@ -1,4 +1,4 @@
-"""File systems elsewhere, by pyarrow or Hadoop (hadoop.py): object stores, HDFS, mounts without locks (`file://`).
+"""File systems elsewhere, by pyarrow or Hadoop: object stores, HDFS, mounts without locks (`file://`).
 
 Files are small and written whole. A put to S3 or GCS appears at once or not at all, so that is how they are
 written there. Azure shows an empty file until a write is done, so a draft is written there, which the service
@@ -90,7 +90,7 @@ class Remote:
         self.tried(change)
 
     def put_unfenced(self, key: str, content: bytes) -> None:
-        """Do as `put`, whoever owns the folder."""
+        """Do as `put`, without regard to the owner of the folder."""
         draft = beside(key, DRAFT)
         match self.replacing:
             case Replacing.WHOLE:
@@ -145,7 +145,7 @@ class Remote:
         if key in self._made:
             return
         if self.whole_puts:
-            # pyarrow's own way asks for the bucket, which who may use a part of it only may not.
+            # pyarrow asks for the bucket, which a client with access to a part of it may not do.
             self.put(f"{key}/{FOLDER}", b"")
         else:
             self.tried(lambda: self.filesystem.create_dir(key, recursive=True))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NOT_FOUND, TAKEN = 404, frozenset({409, 412})
 WHY = "the owner of the storage"
-"""What S3A notes of who asks for its client."""
+"""The reason that S3A logs when its client is requested."""
 
 
 def of_s3a(files: HadoopFiles, key: str) -> S3aObject | None:

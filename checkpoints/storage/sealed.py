@@ -1,7 +1,7 @@
 """JSON files with a checksum: a file that was cut, emptied or changed is recognised, never half believed.
 
-The checksum is the CRC-32 of the body's own encoding and stands in the file as its last key. A file of a
-format from before checksums has none; who reads it says which formats those are.
+The checksum is the CRC-32 of the body's own encoding, and the last key of the file. Files of formats from
+before checksums have none; the reader names these formats.
 """
 
 from __future__ import annotations

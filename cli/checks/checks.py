@@ -144,6 +144,7 @@ def java_client(settings: "Settings") -> Result:
     from rebalance_monitor.cluster.clients.java_client import java_refusal
     from rebalance_monitor.cluster.clients.properties import java_properties
     from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM
+    from rebalance_monitor.cluster.logins.held import login_problem
     from rebalance_monitor.streaming.spark.session import is_platform, kafka_jars
 
     name = "java client"
@@ -151,6 +152,9 @@ def java_client(settings: "Settings") -> Result:
         return Result(
             name, ok=True, found="not asked: Spark's connector of this configuration does not read the topic"
         )
+    if login_problem(settings.kafka.client_properties()):
+        # Java's own words for the same would name no cause.
+        return Result(name, ok=False, found="not asked: the login fails", remedy="See the line `login`.")
     properties = java_properties(settings.kafka.client_properties())
     why = java_refusal(properties, kafka_jars(settings), SHARED_JVM.options)
     remedy = "Correct `kafka:` in the configuration."

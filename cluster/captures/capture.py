@@ -75,7 +75,7 @@ class Capture:
                 yield partition, offset, stamp
 
     def sample_lines(self) -> Iterator[str]:
-        """Yield the probe's sightings as JSON lines, in order of `at`; none where it did not run."""
+        """Yield the probe's sightings as JSON lines, in order of `at`; none if it did not run."""
         return _sampled(self.sightings, SIGHTING)
 
     def ends_lines(self) -> Iterator[str]:

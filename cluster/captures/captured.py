@@ -27,8 +27,9 @@ class CaptureError(ConfigError):
 class Metadata:
     """Where the records come from; `end_offsets` by partition, exclusive; -1 and "" where unknown.
 
-    `broker_values`: what detection asks of the brokers, as far as they told. `session_timeouts`: ms of those
-    epoch-based groups that have one of their own; None of a group that did not tell, or of all.
+    `broker_values`: the brokers' values that detection uses, as far as they were returned.
+    `session_timeouts`: ms, of epoch-based groups with one of their own; None for a group, or for all, if it
+    could not be read.
     """
 
     format: int = FORMAT

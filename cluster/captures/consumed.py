@@ -44,7 +44,7 @@ class ConsumedTopics:
         return self._topics
 
     def groups(self) -> tuple[str, ...]:
-        """Return groups to ask for now, those that waited longest first; for one thread."""
+        """Return groups to ask for now, the longest waiting first; for one thread."""
         now = self._clock()
         due = [name for name in self._groups if now - self._asked.get(name, -AGAIN_S) >= AGAIN_S]
         found = sorted(due, key=lambda name: self._asked.get(name, 0.0))[:AT_ONCE]

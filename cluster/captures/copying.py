@@ -1,7 +1,7 @@
 """Copies the offsets topic from a broker into a capture, with the probe's sightings and the topics' ends.
 
-What is read is settled at the start: from which offsets, and until the ends found then, for a duration, or
-until told to stop. A topic that does not exist yet is a DependencyError: no group has ever committed there.
+The range is fixed at the start: from which offsets, and until the ends found then, for a duration, or until
+it is stopped. A topic that does not exist yet is a DependencyError: no group has ever committed there.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.captures.capture import CaptureWriter, Metadata
 from rebalance_monitor.cluster.captures.consumed import ConsumedTopics
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
-from rebalance_monitor.cluster.clients.reader import Reading, read_records
+from rebalance_monitor.cluster.clients.reader import Reading, behind, read_records
 from rebalance_monitor.cluster.ends.ends import EndsThread
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
@@ -40,13 +40,15 @@ class Extent:
     """What to read of the topic.
 
     `start`: `earliest`, `latest` or offsets (`parse_offsets`); `until_end`: stop at the ends found at start;
-    `duration_s`: stop after this long; neither: only `stop` ends it.
+    `duration_s`: stop after this long; neither: only `stop` ends it. `skip`: partition -> offset behind which
+    a partition begins at the earliest.
     """
 
     start: str = EARLIEST
     until_end: bool = False
     duration_s: float | None = None
     stop: Event | None = None
+    skip: Mapping[int, int] = field(default_factory=dict)
 
 
 def parse_offsets(text: str) -> dict[int, int]:
@@ -83,7 +85,8 @@ def open_reading(admin: ClusterAdmin, extent: Extent, name: str = OFFSETS_TOPIC)
         if foreign := sorted(set(given) - set(begins)):
             raise ConfigError(f"{name} has no partitions {foreign}: it has {topic.partitions}")
         start = {p: max(first, given.get(p, first)) for p, first in begins.items()}
-    return topic, Reading(start, ends if extent.until_end else None, extent.duration_s, extent.stop)
+    until = ends if extent.until_end else None
+    return topic, Reading(behind(start, extent.skip), until, extent.duration_s, extent.stop)
 
 
 def copy_topic(
@@ -130,7 +133,7 @@ def copy_topic(
 
 
 def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, int]:
-    """Ask the brokers for the values that detection needs; those that they do not tell are left out."""
+    """Ask the brokers for the values that detection needs; values that they do not return are left out."""
     told = {
         "offsets_retention_ms": admin.offsets_retention_ms(),
         "max_message_bytes": admin.max_message_bytes(topic),

@@ -1,9 +1,9 @@
 """What the brokers say about the offsets topic and the cluster: a thin wrapper over kafka-python's admin.
 
-Every call names one thing that the monitor needs. What cannot be reached is a BrokerUnreachableError, what
-may not be read an AccessDeniedError, both with a sentence and a remedy. Values that brokers need not have
-(a group's session timeout, a retention) are None where they cannot be told: the caller assumes and says so.
-Needs Describe on the topic and the cluster; DescribeConfigs for the configuration values.
+Every call returns one thing that the monitor needs. An unreachable broker is a BrokerUnreachableError, a
+missing permission an AccessDeniedError, both with a sentence and a remedy. Values that brokers need not have
+(a group's session timeout, a retention) are None if they are not returned: the caller assumes one and reports
+that. Needs Describe on the topic and the cluster; DescribeConfigs for the configuration values.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.logins.held import login_problem
+from rebalance_monitor.cluster.requests.batch_ends import batch_end
 from rebalance_monitor.cluster.requests.fetch_offsets import Committed, fetch_offsets
 from rebalance_monitor.cluster.requests.leader_epochs import epoch_ends
 from rebalance_monitor.cluster.requests.list_offsets import Outcomes, Wanted, list_offsets
@@ -38,9 +39,9 @@ class ClusterAdmin:
     """One connection to a cluster; safe to share between threads; use as a context manager.
 
     `properties` are Kafka client properties by their Java names; `timeout_ms` bounds every request;
-    without `explains` nobody spends seconds on finding out why one failed. Raises
-    BrokerUnreachableError when no broker answers, AccessDeniedError for a login that is refused, ConfigError
-    for properties that cannot be mapped and files that cannot be used.
+    `explains`: take some seconds to find out why a request failed. Raises BrokerUnreachableError when no
+    broker answers, AccessDeniedError for a login that is refused, ConfigError for properties that cannot be
+    mapped and files that cannot be used.
     """
 
     def __init__(
@@ -127,13 +128,18 @@ class ClusterAdmin:
         return self._offsets(name, -2)
 
     def log_ends(self, name: str = OFFSETS_TOPIC) -> dict[int, tuple[int, int]]:
-        """Give partition -> (next offset, epoch of the leader that said so; -1 where it does not tell)."""
+        """Return partition -> (next offset, epoch of the leader that returned it; -1 if it returns none)."""
         told = self._answers(name, -1).items()
         return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in told}
 
     def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
         """Give where the leaders' logs end those epochs, by partition (requests/leader_epochs.py)."""
         return self._call(lambda: epoch_ends(self._client, topic, epochs))
+
+    def batch_end(self, partition: int, offset: int, name: str = OFFSETS_TOPIC) -> int | None:
+        """Give the last offset of the batch that holds `offset`, None where it is unknown."""
+        topic = self.topic(name)
+        return self._call(lambda: batch_end(self._client, topic, partition, offset)) if topic else None
 
     def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
         """Give the offset that the next record of each partition will have."""
@@ -234,7 +240,7 @@ class ClusterAdmin:
     def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Give the groups that one broker coordinates, of these states only (Kafka 2.6+) or all.
 
-        Keys: group_id, protocol_type, group_state and group_type where the broker tells them.
+        Keys: group_id, protocol_type, group_state and group_type, as far as the broker returns them.
         """
         from kafka.admin import GroupState  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""Opening kafka-python's admin client, and what its errors mean to whoever reads them."""
+"""Opens kafka-python's admin client, and explains its errors by the party that must act."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def opened(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the library h
     from kafka.admin import KafkaAdminClient  # noqa: PLC0415 - 0.15 s that `--help` need not wait for
     from kafka.net.compat import KafkaNetClient  # noqa: PLC0415
 
-    # Connections that fail and slow turns are its own affair: what matters is raised, and told once.
+    # Failed connections and slow turns are not logged: relevant errors are raised, and reported once.
     logging.getLogger("kafka.net").setLevel(logging.CRITICAL)
     made: list[Any] = []
 

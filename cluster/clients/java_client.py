@@ -1,7 +1,7 @@
 """What Java's own Kafka client says of the properties, asked in a JVM of a second, without a connection.
 
-Spark reads the topic with it, and nothing but itself knows all that it refuses: its parser of JAAS lines, its
-PEM stores, the ranges of its numbers. Its jars are those of Spark's Kafka connector and of Spark.
+Spark reads the topic with it, and only the client itself knows all that it refuses: its parser of JAAS lines,
+its PEM stores, the ranges of its numbers. Its jars are those of Spark's Kafka connector and of Spark.
 """
 
 from __future__ import annotations

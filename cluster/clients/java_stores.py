@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.cluster.jars.gateway import words_of
+from rebalance_monitor.cluster.jars.gateway import require_py4j, words_of
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
 from rebalance_monitor.config.kafka.values import is_pem
 
@@ -85,12 +85,15 @@ def _store(properties: Mapping[str, str], store: str, location: str) -> _Store:
 
 @cache
 def _pem(store: _Store) -> str:
+    try:
+        require_py4j()
+        jvm = SHARED_JVM.any()
+    except DependencyError as error:
+        raise _StoreError(f"a {store.kind} store, which Java reads: {error}") from None
     from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
     try:
-        return _kept(_text(SHARED_JVM.any(), store))
-    except DependencyError as error:
-        raise _StoreError(f"a {store.kind} store, which Java reads: {error}") from None
+        return _kept(_text(jvm, store))
     except Py4JJavaError as error:
         secrets = {"password": store.password or "", "key password": store.key_password or ""}
         raise _StoreError(f"which Java cannot read: {words_of(error.java_exception, secrets)}") from None

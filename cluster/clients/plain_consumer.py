@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.clients.properties import admin_arguments
+from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +35,10 @@ class Message:
 
     record: Any
     failure: Failure | None = None
+
+    def __len__(self) -> int:
+        """Give the bytes of the value."""
+        return len(self.record.value or b"")
 
     def error(self) -> Failure | None:
         """Give what is wrong, None for a record."""
@@ -93,7 +98,7 @@ class PlainConsumer:
         self._topic, self._arguments = topic, _fitting(admin_arguments(properties))
         self._consumer: Any = None
         self._places: Sequence[Any] = ()
-        # Partition -> the end that was told last.
+        # Partition -> the last end that the broker returned.
         self._told: dict[int, int] = {}
 
     def assign(self, places: Sequence[Any]) -> None:
@@ -115,10 +120,14 @@ class PlainConsumer:
         self._consumer.pause(*(self._partition(place.partition) for place in places))
 
     def consume(self, messages: int, wait_s: float) -> list[Message]:
-        """Return what there is, after `wait_s` at the latest."""
+        """Return what there is, after `wait_s` at the latest. Raises DependencyError."""
         from confluent_kafka import KafkaError  # noqa: PLC0415 - loads a C library
+        from kafka.errors import (  # noqa: PLC0415 - as above
+            CorruptRecordError,
+            TopicAuthorizationFailedError,
+            UnsupportedCodecError,
+        )
         from kafka.errors import KafkaError as PlainError  # noqa: PLC0415 - slow to import
-        from kafka.errors import TopicAuthorizationFailedError  # noqa: PLC0415 - as above
 
         try:
             if self._consumer is None:
@@ -126,8 +135,15 @@ class PlainConsumer:
             found = self._consumer.poll(timeout_ms=max(1, round(wait_s * 1000)), max_records=messages)
         except TopicAuthorizationFailedError:
             return [Message(Place(-1, -1), Failure(KafkaError.TOPIC_AUTHORIZATION_FAILED))]
+        except (UnsupportedCodecError, CorruptRecordError) as error:
+            # It would be fetched again and again.
+            raise DependencyError(
+                f"Records of {self._topic} cannot be unpacked by kafka-python, which logs in here: {error}.",
+                "Where `offsets.topic.compression.codec` of the brokers is 2, 3 or 4, install python-snappy, "
+                "lz4 or zstandard.",
+            ) from error
         except (PlainError, OSError):
-            # Brokers that are away heal, or are missed by who waits for the ends of the topic.
+            # Unreachable brokers come back, or the caller that waits for the ends of the topic reports them.
             time.sleep(wait_s)
             return []
         taken = [Message(record) for records in found.values() for record in records]

@@ -2,8 +2,9 @@
 
 All partitions are assigned, no group is joined and nothing is committed: that would write into the topic
 being watched. Reads uncommitted, as the coordinator does: with librdkafka's default one open transaction
-hides every later record of its partition. Ends at the offsets asked for, after a duration, or when told to.
-Transaction markers and compacted records are holes in the offsets: nobody waits for them.
+hides every later record of its partition. Ends at the requested offsets, after a duration, or when it is
+stopped. Transaction markers and compacted records are holes in the offsets: the reader does not wait for
+them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC
+from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.plain_consumer import PlainConsumer
 from rebalance_monitor.cluster.clients.properties import reader_settings
 from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
@@ -44,6 +45,8 @@ MESSAGES_A_CALL = 10_000
 POLL_S = 0.2
 FLUSH_S = 1.0
 STALLED_S = 30.0
+LARGEST_BYTES = 100_000_000
+"""A record with more is refused. librdkafka unpacks no more of zstd, but any size of gzip and lz4."""
 NO_SETTINGS: Mapping[str, str] = MappingProxyType({})
 FIXED = {
     "group.id": CLIENT_ID,  # the library insists on one; it is never joined and nothing is committed to it
@@ -61,16 +64,16 @@ FIXED = {
 class UnpackError(DependencyError):
     """A batch of records cannot be unpacked: it is damaged, or larger than a reader may take.
 
-    `offset`: of its first record.
+    `offset`: of its first record, or of the record that is too large; `last`: of the batch's last record.
     """
 
-    def __init__(self, topic: str, partition: int, offset: int) -> None:
+    def __init__(self, topic: str, partition: int, offset: int, last: int) -> None:
         super().__init__(
             f"The records from offset {offset:,} of partition {partition} of {topic} on cannot be unpacked: "
-            f"they are damaged, or have more than 100 MB. `source.skip: {{{partition}: {offset}}}` lets "
-            "`run` begin a new state behind them."
+            f"they are damaged, or have more than 100 MB. `source.skip: {{{partition}: {last}}}` lets "
+            "`run` begin a new state behind them, and every other verb read on there."
         )
-        self.partition, self.offset = partition, offset
+        self.partition, self.offset, self.last = partition, offset, last
 
 
 class StalledError(BrokerUnreachableError):
@@ -132,6 +135,21 @@ def _consumer(properties: Mapping[str, str], topic: str, settings: Mapping[str, 
     return Consumer({**reader_settings(properties), **FIXED, **settings})
 
 
+def behind(firsts: Mapping[int, int], skip: Mapping[int, int]) -> dict[int, int]:
+    """Return partition -> first offset, but none up to those of `skip` (`source.skip`)."""
+    return {p: max(first, skip.get(p, -1) + 1) for p, first in firsts.items()}
+
+
+def last_of_batch(properties: Mapping[str, str], topic: str, partition: int, offset: int) -> int:
+    """Return the last offset of the batch that holds `offset`; `offset` where nobody says."""
+    try:
+        with ClusterAdmin(properties, explains=False) as admin:
+            found = admin.batch_end(partition, offset, topic)
+    except DependencyError:
+        return offset
+    return offset if found is None else found
+
+
 class RecordReader:
     """Takes the messages of a reading as they come, and cuts batches of them; use as a context manager.
 
@@ -146,7 +164,7 @@ class RecordReader:
         settings: Mapping[str, str] = NO_SETTINGS,
     ) -> None:
         self.consumer: Any = _consumer(properties, topic, settings)
-        self.topic = topic
+        self.topic, self._properties = topic, properties
         self.reading = reading
         self.waiting = reading.open_partitions()
         self._clear()
@@ -232,6 +250,7 @@ class RecordReader:
             for partition, last in lasts.items():
                 if last.offset() + 1 >= until[partition]:
                     self._done(partition)
+        self._require_small(messages)
         keys, values = list(map(kind.key, messages)), list(map(kind.value, messages))
         self._keys += keys
         self._values += values
@@ -240,6 +259,16 @@ class RecordReader:
         self._stamps += map(kind.timestamp, messages)
         self.bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
         reading.rows += len(messages)
+
+    def _require_small(self, messages: Sequence[Any]) -> None:
+        if max(map(len, messages), default=0) > LARGEST_BYTES:
+            raise self._refused(next(one for one in messages if len(one) > LARGEST_BYTES))
+
+    def _refused(self, message: Any) -> UnpackError:  # noqa: ANN401 - the library has no types
+        partition, offset = message.partition(), message.offset()
+        return UnpackError(
+            self.topic, partition, offset, last_of_batch(self._properties, self.topic, partition, offset)
+        )
 
     def _heed(self, message: Any) -> None:  # noqa: ANN401 - the library has no types
         """Act on an event that is no record: an end of partition, or an error worth stopping for."""
@@ -260,9 +289,9 @@ class RecordReader:
             raise DependencyError(
                 f"The topic {self.topic} does not exist.", "It appears with the first group."
             )
-        elif error.code() == KafkaError._BAD_COMPRESSION:  # noqa: SLF001
+        elif error.code() in {KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG}:  # noqa: SLF001
             # It would be fetched again and again.
-            raise UnpackError(self.topic, message.partition(), message.offset())
+            raise self._refused(message)
         # The rest (a broker away, a group permission that assign does not need) heals or stalls.
 
     def _done(self, partition: int) -> None:

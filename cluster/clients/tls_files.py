@@ -30,7 +30,7 @@ CONVERT = "convert it: openssl pkcs8 -topk8 -in key.pem"
 def require_usable(plain: Mapping[str, str], given: Mapping[str, str]) -> None:
     """Raise ConfigError unless the files of `plain` (portable properties) can be used.
 
-    `given`: the properties as they are configured, under whose names the files are told.
+    `given`: the properties as configured; errors name the files by these.
     """
     problems = list(_problems(plain, given)) or list(_unfit_pair(plain))
     if problems:

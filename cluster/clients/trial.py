@@ -1,17 +1,15 @@
 """Why brokers cannot be reached, in one sentence: asked of librdkafka, whose error events know the cause.
 
-kafka-python tries its servers until its time is over and then says that none answered, whatever the reason.
-So whoever connects for the first time tries librdkafka before (`require_answer`), and where kafka-python
-fails later librdkafka is asked why (`cause_of`). What its events leave open (a host name beside the
-certificate, TLS where none is spoken, a login that is wanted) a plain connection of our own finds out.
+kafka-python tries its servers until its time is over, and then reports for every reason that none answered.
+So the first connection of a process tries librdkafka before (`require_answer`). If kafka-python fails later,
+librdkafka is asked why (`cause_of`). Some causes are not in its events, and it believes whatever answers. A
+plain connection of our own finds these causes, and what is no Kafka broker (servers.py).
 """
 
 from __future__ import annotations
 
 import logging
 import re
-import socket
-import ssl
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,13 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.clients.plain_trial import brokers_by_python
 from rebalance_monitor.cluster.clients.properties import portable, reader_settings
-from rebalance_monitor.cluster.clients.tls_files import CA, CERTIFICATE, KEY, KEY_PASSWORD, require_usable
-from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
+from rebalance_monitor.cluster.clients.servers import (
+    NETWORK,
+    Cause,
+    address_of,
+    fault_of_server,
+    no_kafka,
+    no_name,
+    no_port,
+    no_tls,
+    require_brokers,
+)
+from rebalance_monitor.cluster.clients.tls_files import CERTIFICATE, require_usable
+from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
 from rebalance_monitor.cluster.logins.held import has_librdkafka, require_login
 from rebalance_monitor.cluster.logins.tokens import shared_token
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.kafka.logins import PROTOCOL, LoginKind, login_kind
-from rebalance_monitor.config.kafka.values import HOST_CHECK
+from rebalance_monitor.config.kafka.logins import LoginKind, login_kind
 from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:
@@ -37,31 +45,14 @@ TIMEOUT_S = 10.0
 # So long a broker that just starts, or a name that is just made known, is waited for.
 PATIENCE_S = 3.0
 STEPS_S = (0.3, 0.5, 1.0)
-SNIFF_S = 3.0
 ADVERTISED = 20
 """How many of the brokers that a cluster names are tried when something is wrong."""
-NETWORK = "Check `kafka.bootstrap_servers`, the network, and that the brokers run."
-TRUST = "Set `ssl.truststore.location` (PEM) to the authority that signed the brokers' certificates."
 OF_TOKENS = "See the broker's log: the token's signature, issuer, audience or age may be wrong, or a clock."
 LOGIN = "Correct `sasl.jaas.config` under `kafka:` in the configuration."
 _SILENT = logging.getLogger("rebalance_monitor.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _answered: set[int] = set()
-
-
-@dataclass(frozen=True, slots=True)
-class Cause:
-    """Why a server cannot be used. `passes`: it may work in a moment; `denied`: it refuses who we are."""
-
-    what: str
-    remedy: str = NETWORK
-    passes: bool = False
-    denied: bool = False
-
-    def error(self) -> DependencyError:
-        """Return the error to raise."""
-        return (AccessDeniedError if self.denied else BrokerUnreachableError)(self.what, self.remedy)
 
 
 def require_answer(properties: Mapping[str, str]) -> None:
@@ -77,9 +68,12 @@ def require_answer(properties: Mapping[str, str]) -> None:
 
 
 def require_accepted(properties: Mapping[str, str]) -> None:
-    """Raise ConfigError where librdkafka refuses a value; opens no connection that is waited for."""
+    """Raise ConfigError where librdkafka refuses a value; opens no connection."""
     if has_librdkafka(properties):
-        _Trial(properties).client()
+        settings = reader_settings(properties)
+        # A client that knows a server connects to it at once, whatever answers there.
+        settings.pop("bootstrap.servers", None)
+        _Trial(properties).client(settings)
 
 
 def cause_of(properties: Mapping[str, str]) -> DependencyError | None:
@@ -96,6 +90,7 @@ def brokers_of(properties: Mapping[str, str]) -> list[tuple[str, int]]:
     """Return host and port of the brokers as they name themselves. Raises as `require_answer`."""
     plain = portable(properties)
     require_usable(plain, properties)
+    require_brokers(_servers(plain), plain)
     # Of a token or ticket that cannot be had no client says anything that names a server.
     require_login(properties)
     if not has_librdkafka(properties):
@@ -141,7 +136,7 @@ class _Trial:
 
         plain = portable(self.properties)
         bootstrap = _servers(plain)
-        client, started = self.client(), time.monotonic()
+        client, started = self.client(reader_settings(self.properties)), time.monotonic()
         for step in _steps():
             try:
                 found = client.list_topics(timeout=step)
@@ -154,18 +149,17 @@ class _Trial:
                 self._try_servers(plain)
             advertised = self.named - set(bootstrap)
             if spent > TIMEOUT_S and advertised:
-                return [_address(server) for server in sorted(advertised)]
+                return [address_of(server) for server in sorted(advertised)]
             failed = self.causes and self.down and not advertised
             if spent > TIMEOUT_S or (failed and (spent > PATIENCE_S or self._lasts())):
                 break
         raise self._cause(plain).error()
 
-    def client(self) -> Any:  # noqa: ANN401 - the library has no types
+    def client(self, settings: Mapping[str, str]) -> Any:  # noqa: ANN401 - the library has no types
         """Return a client whose error events are heeded. Raises ConfigError."""
         from confluent_kafka import KafkaException  # noqa: PLC0415
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415
 
-        settings = reader_settings(self.properties)
         try:
             return AdminClient({**settings, "error_cb": self._heed, "log_level": 0}, logger=_SILENT)
         except KafkaException as error:
@@ -184,7 +178,7 @@ class _Trial:
                 self.named.add(match["server"])
 
     def _try_servers(self, plain: Mapping[str, str]) -> None:
-        """Look by ourselves at servers that are down for a reason which librdkafka does not tell."""
+        """Connect to servers that are down for a reason which librdkafka does not report."""
         for server in _servers(plain):
             if cause := fault_of_server(server, plain):
                 self.causes[server] = cause
@@ -194,7 +188,7 @@ class _Trial:
         return not all(cause.passes for cause in self.causes.values())
 
     def _cause(self, plain: Mapping[str, str]) -> Cause:
-        """Return the one cause to tell: a login that is refused, then what lasts, then what may pass."""
+        """Return the one cause to report: a refused login, then a lasting cause, then one that may pass."""
         if not self.causes:
             self._try_servers(plain)
         known = sorted(self.causes.values(), key=lambda cause: (not cause.denied, cause.passes))
@@ -203,11 +197,6 @@ class _Trial:
 
 def _servers(plain: Mapping[str, str]) -> list[str]:
     return plain["bootstrap.servers"].split(",")
-
-
-def _address(server: str) -> tuple[str, int]:
-    host, _, port = server.rpartition(":")
-    return host.strip("[]"), int(port)
 
 
 Judge = Callable[[str, re.Match[str], Mapping[str, str]], Cause]
@@ -263,25 +252,6 @@ def _refused_certificate(server: str, _: re.Match[str], properties: Mapping[str,
     )
 
 
-def _no_tls(server: str) -> Cause:
-    remedy = "Set `security.protocol` to PLAINTEXT or SASL_PLAINTEXT, or name the port that speaks TLS."
-    return Cause(f"The broker at {server} does not speak TLS.", remedy)
-
-
-def _no_name(server: str, why: str) -> Cause:
-    what = f"The name of {server} cannot be resolved: {why.rstrip('.')}."
-    return Cause(what, "Correct `kafka.bootstrap_servers`, or this machine's name service.", passes=True)
-
-
-def _no_port(server: str) -> Cause:
-    return Cause(f"Nothing listens at {server}: the connection is refused.", passes=True)
-
-
-def _no_kafka(server: str, _: re.Match[str], __: Mapping[str, str]) -> Cause:
-    what = f"What answers at {server} is no Kafka broker, or requires TLS."
-    return Cause(what, "Correct the port in `kafka.bootstrap_servers`, or `security.protocol`.")
-
-
 def _mute(servers: str) -> Cause:
     return Cause(f"No Kafka broker answers at {servers}.", NETWORK, passes=True)
 
@@ -297,86 +267,11 @@ MEANINGS: tuple[tuple[str, Judge], ...] = (
         r"alert (bad certificate|certificate required|certificate unknown|unknown ca|handshake failure)",
         _refused_certificate,
     ),
-    (r"PLAINTEXT broker listener|wrong version number", lambda server, *_: _no_tls(server)),
+    (r"PLAINTEXT broker listener|wrong version number", lambda server, *_: no_tls(server)),
     (
         r"Failed to resolve '[^']*': (?P<why>[^(]*[^( ])",
-        lambda server, match, _: _no_name(server, match["why"]),
+        lambda server, match, _: no_name(server, match["why"]),
     ),
-    (r"Connection refused", lambda server, *_: _no_port(server)),
-    (r"Invalid response size|CorrelationId|Protocol parse", _no_kafka),
+    (r"Connection refused", lambda server, *_: no_port(server)),
+    (r"Invalid response size|CorrelationId|Protocol parse", lambda server, *_: no_kafka(server)),
 )
-
-
-def fault_of_server(server: str, plain: Mapping[str, str]) -> Cause | None:
-    """Connect to a server by ourselves; return what is wrong with name, port, TLS or the missing login."""
-    host, port = _address(server.strip())
-    try:
-        with socket.create_connection((host, port), SNIFF_S) as plain_socket:
-            return _greeted(server, host, plain_socket, plain)
-    except socket.gaierror as error:
-        return _no_name(server, error.strerror or "unknown")
-    except ConnectionRefusedError:
-        return _no_port(server)
-    except TimeoutError:
-        return Cause(f"{server} does not answer within {SNIFF_S:.0f} s.", NETWORK, passes=True)
-    except OSError as error:
-        return Cause(f"{server} cannot be reached: {error.strerror or type(error).__name__}.", passes=True)
-
-
-def _greeted(server: str, host: str, link: socket.socket, plain: Mapping[str, str]) -> Cause | None:
-    """Return what a handshake tells of a server that takes the connection."""
-    if "SSL" not in plain.get(PROTOCOL, "PLAINTEXT").split("_"):
-        return _in_plain_text(server, host, link, plain)
-    try:
-        with _context(plain).wrap_socket(link, server_hostname=host):
-            return _wants_login(server, plain)
-    except ssl.SSLCertVerificationError as error:
-        return _untrusted(server, error.verify_message)
-    except TimeoutError:
-        return Cause(
-            f"{server} takes the connection and does not answer within {SNIFF_S:.0f} s.", passes=True
-        )
-    except OSError:
-        return _no_tls(server)
-
-
-def _in_plain_text(server: str, host: str, link: socket.socket, plain: Mapping[str, str]) -> Cause | None:
-    blind = ssl.create_default_context()
-    blind.check_hostname, blind.verify_mode = False, ssl.CERT_NONE
-    try:
-        with blind.wrap_socket(link, server_hostname=host):
-            protocol = plain.get(PROTOCOL, "PLAINTEXT")
-            remedy = f"Set it to {'SASL_SSL' if protocol.startswith('SASL_') else 'SSL or SASL_SSL'}."
-            return Cause(f"The broker at {server} speaks TLS, and `security.protocol` is {protocol}.", remedy)
-    except OSError:
-        return _wants_login(server, plain)
-
-
-def _wants_login(server: str, plain: Mapping[str, str]) -> Cause | None:
-    if plain.get(PROTOCOL, "PLAINTEXT").startswith("SASL_"):
-        return None
-    what = f"{server} takes the connection and does not answer as a Kafka broker without a login does."
-    return Cause(
-        what, "Set `security.protocol` to SASL_SSL or SASL_PLAINTEXT with a login, or correct the port."
-    )
-
-
-def _context(plain: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=plain.get(CA))
-    context.check_hostname = plain.get(HOST_CHECK, "https") != ""
-    if CERTIFICATE in plain and KEY in plain:
-        context.load_cert_chain(plain[CERTIFICATE], plain[KEY], lambda: plain.get(KEY_PASSWORD, ""))
-    return context
-
-
-def _untrusted(server: str, why: str) -> Cause:
-    if "mismatch" in why:
-        remedy = (
-            "Name the broker in `kafka.bootstrap_servers` as its certificate does; an empty "
-            f"`{HOST_CHECK}` leaves the check out."
-        )
-        return Cause(f"The certificate of {server} is for another name.", remedy)
-    if "expired" in why or "not yet valid" in why:
-        remedy = "Renew the broker's certificate, or correct this machine's clock."
-        return Cause(f"The certificate of {server} is not valid now: {why}.", remedy)
-    return Cause(f"The certificate of {server} is signed by no authority that is trusted here: {why}.", TRUST)

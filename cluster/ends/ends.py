@@ -39,12 +39,12 @@ KEPT = 60
 
 WAITS_S = 6.0
 NOTHING_S = 0.5
-"""After so long it looks again where no topic is consumed yet."""
+"""Interval of rounds while no topic is consumed yet."""
 
 REFUSED_KEPT = 1_000
 DENIED = "GROUP_AUTHORIZATION_FAILED"
 LOCAL = "_"
-"""Names of errors that are the client's own begin so: it reached nobody."""
+"""Prefix of the client's own errors: it reached no broker."""
 
 
 class Client(Protocol):
@@ -108,7 +108,7 @@ class Rounds:
         earliest = self._client.ends(known, Which.EARLIEST) if is_due else Offsets()
         stable = self._stable(known, latest, everywhere=is_due)
         if latest.errors or earliest.errors:
-            # A topic that went, or was made anew with fewer partitions: look again at the next round.
+            # The topic was deleted, or created anew with fewer partitions: ask again in the next round.
             self._described_at = float("-inf")
         fetched_at = self._now()
         answers = self._fetch(groups)

@@ -1,10 +1,10 @@
 """ListOffsets for many partitions at once, through confluent-kafka's admin client.
 
-Why this client and this call: librdkafka asks each leader once for all of its partitions, and tells the
-outcome of each partition by itself. Its consumer's `offsets_for_times` is cheaper by a half and fails whole
-where one leader has moved. Neither `describe_topics` nor `list_offsets` ever creates a topic: both ask for
-metadata with `allow_auto_topic_creation` off. (The consumer's watermarks and `list_topics(name)` would, as
-would kafka-python's `end_offsets`.) Nothing here raises: what a broker refuses is an answer too.
+Why this client and this call: librdkafka asks each leader once for all of its partitions, and returns one
+outcome for each partition. Its consumer's `offsets_for_times` is cheaper by a half and fails whole where one
+leader has moved. Neither `describe_topics` nor `list_offsets` ever creates a topic: both ask for metadata
+with `allow_auto_topic_creation` off. (The consumer's watermarks and `list_topics(name)` would, as would
+kafka-python's `end_offsets`.) Nothing here raises: what a broker refuses is an answer too.
 """
 
 from __future__ import annotations

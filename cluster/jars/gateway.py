@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import spark_jars_folder
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.config.secrets import is_secret
@@ -14,13 +16,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+REMEDY = "Install the extra `spark`, and Java 17 or 21."
 LEAST_SECRET = 4
 """Parts of a secret from so many characters on are looked for in Java's words."""
+
+
+def require_py4j() -> None:
+    """Raise DependencyError where there is no py4j, by which Java is asked; it comes with pyspark."""
+    if find_spec("py4j") is None:
+        raise DependencyError("Java is asked through pyspark, which is not installed here.", REMEDY)
 
 
 @contextmanager
 def java_gateway(jars: Iterable[Path], options: Sequence[str] = ()) -> Iterator[Any]:
     """Start a JVM with Spark's jars and these, and give py4j's view of it. Raises DependencyError."""
+    require_py4j()
     from py4j.java_gateway import (  # noqa: PLC0415 - comes with pyspark
         GatewayParameters,
         JavaGateway,

@@ -92,7 +92,7 @@ def resolve(
     """Fetch `wanted` and what they need into the folder `target`, and list its jars, sorted.
 
     `excluded` are organisations left out. A `target` that exists is complete: then no network and no JVM.
-    Raises DownloadError naming the artifact; `say` is told what happens when it takes longer than 2 s.
+    Raises DownloadError naming the artifact; `say` is called with the progress if it takes longer than 2 s.
     """
     if not target.is_dir():
         _make(target.parent)

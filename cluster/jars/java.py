@@ -1,7 +1,7 @@
 """Which Java to start Spark, Ivy and lab brokers with.
 
 Spark 4.0 and Kafka 4.x run on Java 17 and 21; the Hadoop inside Spark 4.0 does not start on newer ones.
-Looks at JAVA_HOME, the PATH and the usual places, in that order; refuses anything but 17 and 21.
+Searches JAVA_HOME, the PATH and the usual places, in that order; refuses anything but 17 and 21.
 """
 
 from __future__ import annotations

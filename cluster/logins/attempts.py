@@ -1,6 +1,7 @@
-"""Brokers that do not end a login's SASL exchanges: the sign of a refusal where the client tells none.
+"""Brokers that do not end a login's SASL exchanges: the sign of a refusal that the client does not report.
 
-kafka-python tries a server that refuses us until its time is over, and then says that none answered.
+kafka-python tries a server that refuses the login until its time is over, and then reports that none
+answered.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from rebalance_monitor.cluster.errors import AccessDeniedError
 REFUSED = 2
 """After so many exchanges in a row that a broker has not ended it is taken to refuse; one may be cut."""
 AGAIN_S = 10.0
-"""So long a login that failed stands before the next try: many a KDC locks out who fails too often."""
+"""Pause before a failed login is tried again, s: many a KDC locks out a client that fails too often."""
 
 
 class Attempts:

@@ -73,7 +73,7 @@ class GssapiLogin:
         return Exchange(self, self.call(lambda: self._context(host)), host)
 
     def call(self, act: Callable[[], Any]) -> Any:  # noqa: ANN401 - the library has no types
-        """Do it, and tell what fails by its cause. Raises DependencyError."""
+        """Log in. Raises DependencyError with the cause of a failure."""
         from gssapi.exceptions import GSSError  # noqa: PLC0415 - an optional dependency
 
         try:

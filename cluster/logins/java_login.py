@@ -6,7 +6,7 @@ own classes in a JVM; only the bytes of the exchange are carried, through py4j. 
 kafka-python's, so every request of the monitor works under every login that the JVM has.
 
 Why not Java's AdminClient: the one that Spark brings (3.9) lists no group of Connect, share or streams, and
-tells no leader epochs. Each partition that is asked for would be an object made through py4j (0.4 ms), each
+returns no leader epochs. Each partition that is asked for would be an object made through py4j (0.4 ms), each
 value of an answer a call (0.04 ms): five thousand partitions cost seconds, here nothing but the login does.
 """
 
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
-from rebalance_monitor.cluster.jars.gateway import chain_of, words_of
+from rebalance_monitor.cluster.jars.gateway import chain_of, require_py4j, words_of
 from rebalance_monitor.cluster.jars.shared_jvm import SHARED_JVM, class_named
 from rebalance_monitor.cluster.login_causes import login_error
 from rebalance_monitor.cluster.logins.attempts import AGAIN_S, Attempts
@@ -110,6 +110,12 @@ class JavaLogin:
         return self._properties | line
 
     def _call(self, act: Any) -> Any:  # noqa: ANN401 - as above
+        try:
+            require_py4j()
+        except DependencyError as error:
+            more = " Kerberos needs neither with the extra `kerberos`." if self.mechanism == "GSSAPI" else ""
+            what = f"This login is made by Java's Kafka client. {error.what}"
+            raise DependencyError(what, f"{error.remedy}{more}") from None
         from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 
         try:
@@ -204,7 +210,7 @@ class _Made:
         return bool(self._call("isComplete", client))
 
     def release(self) -> None:
-        """Give the login up; whoever uses it meanwhile may go on."""
+        """Give the login up; exchanges under way may go on."""
         from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
 
         # The JVM may have ended.

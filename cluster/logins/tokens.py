@@ -62,7 +62,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where tokens are fetched, as whom. trust: a PEM file of authorities, "" for the system's."""
+    """Where tokens are fetched, and for which client. trust: PEM file of authorities, "" for the system's."""
 
     url: str
     client: str

@@ -1,7 +1,7 @@
 """Probe samples that wait until the driver takes them, bounded by number and size.
 
-A batch may last for minutes, the first one over a long history for many, and it is while thousands of groups
-rebalance that a look is large. The oldest are dropped first: the newest say what is so now.
+A batch may last for minutes, the first one over a long history for many. Samples are large while thousands of
+groups rebalance. The oldest are dropped first, because the newest show the present state.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Backlog:
         self._entries = 0
         self._lock = threading.Lock()
         self.dropped = 0
-        """How many looks nobody has taken in time."""
+        """How many samples were dropped before the driver took them."""
 
     def add(self, look: ProbeSample) -> None:
         """Add a sample; the newest always does, however large."""

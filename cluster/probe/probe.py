@@ -2,8 +2,8 @@
 
 No record says when a rebalance starts or that it hangs; ListGroups with a filter of states does (Kafka 2.6+,
 KIP-518) and costs one small request per broker. Only the groups it reports are described. The leaders of the
-offsets topic are the coordinators; their epochs show that coordinators moved. Nothing here raises: a broker
-that fails is said in the sighting. Kafka's answers carry no broker time, so clock skew is not measured here.
+offsets topic are the coordinators; their epochs show that coordinators moved. Nothing here raises: the sample
+names a broker that fails. Kafka's answers carry no broker time, so clock skew is not measured here.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconc
 TIMEOUT_MS = 3_000
 LISTING_S = 300.0
 LISTING_AGAIN_S = 60.0
-"""When a listing that some broker did not answer is tried again: it is the costly part of a look."""
+"""When a list that some broker did not answer is tried again: it is the costly part of a sample."""
 
 DESCRIBED_GROUPS = 50
 DESCRIBED_MEMBERS = 200
@@ -91,7 +91,7 @@ def take_sample(
     failures |= {answer.broker: answer.failure for answer in answers if answer.failure}
     answered = [(answer.broker, answer.answered) for answer in answers]
     if METADATA in failures:
-        # Nobody knows which brokers there are: not seeing a group must not pass for its recovery.
+        # The brokers are unknown: a group that is not listed must not count as recovered.
         answered.append((METADATA, False))
     sample = ProbeSample(
         at=at,
@@ -184,9 +184,9 @@ def _members(answer: Mapping[str, Any]) -> tuple[tuple[str, str, str, str], ...]
 class ProbeThread:
     """Samples the cluster every `interval_s` seconds in a thread of its own; use as a context manager.
 
-    Sightings wait until they are drained; of too many the oldest are dropped (backlog.py). A cluster that is
-    away is said in the sightings and asked again. ConfigError for `properties` (Kafka client properties) that
-    cannot be mapped.
+    Samples wait until they are drained; if there are too many, the oldest are dropped (backlog.py). An
+    unreachable cluster is named in the samples and asked again. ConfigError for `properties` (Kafka client
+    properties) that cannot be mapped.
     """
 
     def __init__(
@@ -227,7 +227,7 @@ class ProbeThread:
         self.stop()
 
     def drain(self) -> list[ProbeSample]:
-        """Take all sightings since the last call, oldest first; never blocks."""
+        """Take all samples since the last call, oldest first; never blocks."""
         return self._waiting.take()
 
     def _run(self) -> None:

@@ -29,7 +29,7 @@ Committed = dict[str, dict[int, int]]
 def fetch_offsets(client: Any, groups: Sequence[str]) -> dict[str, Committed | str]:  # noqa: ANN401 - the library has no types
     """Give the committed offsets of each group, or Kafka's name of why they are unknown.
 
-    Raises KafkaError, OSError where nobody says who coordinates the groups.
+    Raises KafkaError, OSError if the coordinators of the groups cannot be found.
     """
     manager = client._manager  # noqa: SLF001 - as its own requests
     by_coordinator: dict[int, list[str]] = defaultdict(list)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # The first version that a consumer may ask in (Kafka 2.1): before, the answer is for brokers.
 MIN_VERSION = 2
 NOT_A_BROKER = -1
-# The leader answers whatever its own epoch is by now.
+# The leader answers whatever epoch it has by now.
 ANY_EPOCH = -1
 
 

@@ -19,7 +19,7 @@ NOT_A_BROKER = -1
 ANY_EPOCH = -1
 NO_LEADER = "LEADER_NOT_AVAILABLE"
 UNREACHED = "_UNREACHED"
-"""Why a partition is not told whose leader could not be asked; as librdkafka, our own reasons begin so."""
+"""Prefix of the reason if a partition's leader could not be asked: our own reasons begin as librdkafka's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the metadata of a cluster names: brokers, topics, and who leads their partitions."""
+"""What the metadata of a cluster names: brokers, topics, and the leaders of their partitions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLeader:
-    """Who leads one partition, in which leader epoch; broker -1 while there is no leader."""
+    """Leader of one partition, with its leader epoch; broker -1 while there is no leader."""
 
     partition: int
     broker: int

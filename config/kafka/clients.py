@@ -5,6 +5,7 @@ no dots, `_` stands for `.` (`REBALANCE_MONITOR_KAFKA__SASL_PASSWORD` is `sasl.p
 properties that the monitor sets itself, because a wrong value would make it blind or make it join a group.
 """
 
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import ClassVar, Self
@@ -93,6 +94,26 @@ class FreeForm(BaseModel):
         return {key: shown(value) for key, value in self.extras().items()}
 
 
+def _meant(key: str) -> str:
+    """Return which property a name is likely to be meant for that no client knows, "" where it may be known.
+
+    Clients pass over what they do not know, and would connect without TLS and login.
+    """
+    name = key.removesuffix("_file").replace("_", ".")
+    if name in MISSPELT or name.startswith(KNOWN):
+        return ""
+    close = get_close_matches(name.lower(), MISSPELT, 1, 0.8)
+    return MISSPELT[close[0]] if close else ""
+
+
+# Of these the Python clients' table says which there are (cluster/clients/properties.py).
+KNOWN = ("security.", "sasl.", "ssl.")
+MISSPELT = {name: name for name in ("security.protocol", "sasl.mechanism", "sasl.jaas.config")} | {
+    "bootstrap.servers": "bootstrap_servers"
+}
+"""Names that matter most -> as they are written here."""
+
+
 class Kafka(FreeForm):
     """The cluster to watch and how to reach it; every further key is a Kafka client property."""
 
@@ -114,8 +135,8 @@ class Kafka(FreeForm):
         if "bootstrap.servers" in entries:
             entries["bootstrap_servers"] = entries.pop("bootstrap.servers")
         for key in entries.keys() - {"bootstrap_servers"}:
-            if get_close_matches(str(key).replace(".", "_"), ["bootstrap_servers"], cutoff=0.8):
-                raise ValueError(f"`{key}` is unknown; did you mean `bootstrap_servers`?")
+            if meant := _meant(str(key)):
+                raise ValueError(f"`{key}` is unknown; did you mean `{meant}`?")
         servers = entries.get("bootstrap_servers")
         if isinstance(servers, list):
             entries["bootstrap_servers"] = ",".join(str(server) for server in servers)
@@ -145,6 +166,8 @@ class Spark(FreeForm):
     @model_validator(mode="after")
     def _named(self) -> Self:
         for key in self.extras():
-            if not key.startswith("spark."):
-                raise ValueError(f"`{key}` is no Spark setting: its name must begin with `spark.`")
+            if not key.startswith("spark.") or re.search(r"\s", key):
+                raise ValueError(
+                    f"`{key}` is no Spark setting: its name must begin with `spark.` and have no blanks"
+                )
         return self

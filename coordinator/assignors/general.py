@@ -1,9 +1,12 @@
 """The sticky assignor's general case: members that subscribe to different topics.
 
-What is owned stays; what nobody owns goes to the member with the fewest partitions that may have it, topics
-with few subscribers first; then single partitions move from members to others with at least two fewer, until
-no such move is left. Of two opposite moves within a topic the second takes back what the first brought. A
-result that is no better balanced than before these moves is dropped.
+1. Owned partitions stay.
+2. A partition without an owner goes to the subscriber with the fewest partitions, topics with few subscribers
+   first.
+3. Single partitions move from a member to one with at least two fewer, until no such move is left. Of two
+   opposite moves within a topic the second takes back the partition of the first.
+
+A result that is no better balanced than before these moves is dropped.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ def assign(members: Sequence[Subscriber], counts: Counts) -> Assignment:
 
 @dataclass(slots=True)
 class _Board:
-    """Who has what while it is being balanced, and which moves were made."""
+    """The owners of partitions while they are balanced, and the moves so far."""
 
     current: Assignment
     consumers: dict[str, list[str]]

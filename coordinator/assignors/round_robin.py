@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def assign(members: Sequence[Subscriber], counts: Counts) -> Assignment:
-    """Hand out every partition of the topics that somebody subscribes to."""
+    """Hand out every partition of the topics with a subscriber."""
     out: Assignment = {member.member_id: [] for member in members}
     turns = static_first(members)
     at = 0

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def assign(members: Sequence[Subscriber], counts: Counts) -> Assignment:
-    """Hand out every partition, evenly, moving as few of those owned as that takes."""
+    """Hand out every partition evenly, and move as few owned partitions as possible."""
     if same_subscriptions(members):
         return _Quotas(by_id(members), counts).build()
     return general.assign(members, counts)
@@ -76,7 +76,7 @@ class _Quotas:
         self.out[member] += owned
 
     def _hand_out(self, places: list[Partition]) -> None:
-        """Fill members up to the smaller quota in turns, then those that may have one more."""
+        """Fill members up to the smaller quota in turns, then members that may have one more."""
         turn = deque(self.under)
         for place in places:
             if not turn:

@@ -1,13 +1,17 @@
 """Assignments that are spread worse than the best of Kafka's assignors would spread them, and idle members.
 
-Where all members subscribe to the same topics, a spread of at most one partition between the busiest and the
-idlest member is always possible; for unequal subscriptions the assignors themselves are asked
-(`assignors/`). Five partitions against three, or ten against five, of co-subscribed topics under Range are
-the usual case. Members without partitions because there are more members than partitions are named too, as
-information: no assignor can help. Silent where partitions are withheld, in the first phase of a cooperative
-rebalance and while a member is joining, for members whose subscription cannot be read, for groups too large
-to try, and for protocols it does not know. What is open ends where nothing can be said any more, as it does
-where nobody is left.
+If all members subscribe to the same topics, a difference of at most one partition between the busiest and
+the idlest member is always possible. For unequal subscriptions the assignors themselves compute the best
+spread (`assignors/`). The usual case is Range with co-subscribed topics: five partitions against three, or
+ten against five. Members without partitions because there are more members than partitions are reported as
+information: no assignor can help.
+
+An assignment is not judged
+
+- while partitions are withheld: in the first phase of a cooperative rebalance, and while a member joins
+- if a subscription cannot be read, the group is too large to try, or its protocol is not known.
+
+The incident ends when the assignment can no longer be judged, and when the group has no members.
 """
 
 from __future__ import annotations
@@ -57,7 +61,7 @@ def judge(
         return close(state, scene)
     counts = _counts(before, state, asked)
     loads = [_load(member) for member in state.members]
-    # Of what was before nobody knows: partitions may be withheld until the second phase.
+    # The generation before was not read: partitions may be withheld until the second phase.
     withheld = before.offset < 0 and state.generation > 1 and state.protocol in COOPERATIVE
     if withheld or sum(loads) < sum(counts.values()):
         return []
@@ -83,7 +87,7 @@ def close(state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def severity(rule: str) -> Severity | None:
-    """Return how loud what a rule finds is, None where that is as usual; idle members are information."""
+    """Return the severity of what a rule finds, None for the kind's own; idle members are information."""
     return None if rule == "spread" else Severity.INFO
 
 
@@ -141,6 +145,7 @@ def _turn(state: GroupState, scene: Scene, found: Verdict) -> list[Finding]:
     state.checks.skewed = ""
     if not found.rule:
         return ended
+    state.checks.skewed_at = state.ts
     opened = _skew_finding(state, scene, found)
     state.checks.skewed = f"{found.rule}/{opened.incident}"
     return [*ended, opened]
@@ -162,6 +167,7 @@ def _skew_finding(
         phase="opened" if opened else "resolved",
         severity=severity(found.rule),
         incident=incident,
+        opened_at=state.checks.skewed_at,
         resolution=resolution,
         members=tuple(member_entry(member, "kept") for member in _named(state.members, found) if opened),
         details=_details(state, found, opened=opened),

@@ -1,14 +1,16 @@
 """Partitions without a reader, or with two, by one record: subscriptions against the assignment.
 
-The leader of a classic group assigns by what it knows. One that knows only its own topics (kafkajs) gives
-partitions to members that do not subscribe to them, which read none of them, and nobody those of the others'
-topics: a silent outage where two applications share a group id. A partition that two members own is read
-twice. Each of these is wrong whatever the assignor. Topics that are subscribed to and owned by nobody are
-named beside them. No record says whether such a topic exists, so alone it is judged where the brokers are
-asked (`lag/judging`). Only where every subscription and assignment can be read; never of classic Kafka
-Streams, whose members subscribe to more than their tasks read. Of epoch-based groups the target is judged,
-once it is reached: a partition, or an active task, of two members or of none. Share groups assign one
-partition to several members on purpose.
+The leader of a classic group assigns the topics that it knows. A leader that knows only its own topics
+(kafkajs) gives partitions to members that do not subscribe to them and read none of them. It gives the
+partitions of other topics to no member. That is a silent outage if two applications share a group id. A
+partition with two owners is read twice. Each of these is wrong under every assignor.
+
+- Subscribed topics without an owner are named beside these faults. No record shows whether such a topic
+  exists, so alone it is judged where the brokers are asked (`lag/judging`).
+- A classic group is judged only if every subscription and assignment can be read. Classic Kafka Streams is
+  not judged: its members subscribe to more topics than their tasks read.
+- An epoch-based group is judged by its target, once it is reached: a partition, or an active task, with two
+  owners or none. Share groups assign one partition to several members on purpose.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ class Faults:
     """What one assignment has wrong, in partitions.
 
     `owners`: members that own what they do not subscribe to (`unread`), or what another owns (`twice`).
-    `skipped`: owned by nobody, between others of their topic that are. `unowned`: topics that are subscribed
-    to and owned by nobody.
+    `skipped`: partitions without an owner between others of their topic that have one. `unowned`: subscribed
+    topics without an owner.
     """
 
     owners: tuple[Member, ...]
@@ -58,7 +60,7 @@ class Faults:
 
 def judge(state: GroupState, scene: Scene, after: Membership) -> list[Finding]:
     """Open, or resolve, what is wrong in the assignment of a completed generation."""
-    if state.protocol == STREAMS_ASSIGNOR or not is_readable(state, after):
+    if state.protocol == STREAMS_ASSIGNOR or not after.is_readable:
         state.checks.unowned = []
         return close(state, scene)
     found = faults(state, after.subscriptions)
@@ -69,18 +71,12 @@ def judge(state: GroupState, scene: Scene, after: Membership) -> list[Finding]:
 def judge_converged(state: GroupState, scene: Scene) -> list[Finding]:
     """Open, or resolve, what is wrong in the target assignment that an epoch-based group has reached.
 
-    Its members are assigned their targets then: partitions of a KIP-848 group, active tasks of a streams
-    group. Where not all members are known, what seems to be owned by nobody may be theirs.
+    Its members have their targets then: partitions of a KIP-848 group, active tasks of a streams group. If
+    not all members are known, an unknown one may own a partition that seems to have no owner.
     """
     if not baselines.knows_members(state, scene.ts):
         return close(state, scene)
     return _open_or_close(state, scene, faults(state, None), {})
-
-
-def is_readable(state: GroupState, after: Membership) -> bool:
-    """Whether all subscriptions and assignments of a classic group's record can be read."""
-    readable = state.protocol_type == "consumer" and not after.partial
-    return readable and len(after.subscriptions) >= len(state.members)
 
 
 def _open_or_close(
@@ -91,23 +87,33 @@ def _open_or_close(
     if state.checks.unassigned:
         return []
     opened = _opened(state, scene, found, subscriptions)
-    state.checks.unassigned = opened.incident or ""
+    state.checks.unassigned, state.checks.unassigned_at = opened.incident or "", state.ts
     return [opened]
 
 
 def close(state: GroupState, scene: Scene, resolution: str = "withdrawn") -> list[Finding]:
-    """Resolve what is open: nothing is wrong any more, or nothing can be said."""
+    """Resolve the open incident: the assignment is right, or can no longer be judged."""
     incident, state.checks.unassigned = state.checks.unassigned, ""
     if not incident:
         return []
-    kind = Kind.PARTITIONS_UNASSIGNED
-    return [scene.resolve(kind, state, incident, resolution, at=state.ts, evidence="derived", details={})]
+    return [
+        scene.resolve(
+            Kind.PARTITIONS_UNASSIGNED,
+            state,
+            incident,
+            resolution,
+            at=state.ts,
+            evidence="derived",
+            opened_at=state.checks.unassigned_at,
+            details={},
+        )
+    ]
 
 
 def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]] | None) -> Faults:
     """Compare the assignment with the `subscriptions` (member id -> topics) of all members.
 
-    None: records do not tell which member asked for which topic, and the brokers assign what it asked for.
+    None: records do not show which member subscribes to which topic, and the brokers assign by subscription.
     """
     owned = Counter(place for member in state.members for place in _places(member))
     asked = subscriptions or {}
@@ -145,7 +151,7 @@ def _skipped(owned: Collection[tuple[int, int]]) -> int:
 def apart(subscriptions: Mapping[str, Collection[str]]) -> list[set[str]]:
     """Return the sets of topics that no member subscribes across: from two on, one for each application.
 
-    `subscriptions`: member id -> topics, of all members; those without any topic say nothing.
+    `subscriptions`: member id -> topics, of all members. A member without topics is no evidence.
     """
     found: list[set[str]] = []
     for topics in map(set, subscriptions.values()):
@@ -156,10 +162,10 @@ def apart(subscriptions: Mapping[str, Collection[str]]) -> list[set[str]]:
 
 
 def shared(members: Collection[Member], subscriptions: Mapping[str, Collection[str]]) -> list[CauseEntry]:
-    """Name the applications that share the group id; nothing where it is one.
+    """Name the applications that share the group id; nothing if there is only one.
 
-    Each deployment of one of them rebalances the other. It is no member's doing, so it comes after causes
-    that are.
+    Each deployment of one application rebalances the other. No member is responsible, so this cause comes
+    after the causes that name members.
     """
     sets = apart(subscriptions)
     if len(sets) < _SEVERAL:

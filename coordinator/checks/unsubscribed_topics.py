@@ -1,28 +1,31 @@
 """Topics that a classic group no longer subscribes to: their offsets expire while it lives (KIP-211).
 
-The coordinator drops an offset of a Stable group whose topic nobody subscribes to once the retention has
-passed since its commit. When a generation no longer asks for a topic whose partitions were assigned, the last
-commit of the members that had them is noted; a commit of one request covers what moved, so single partitions
-may expire sooner, never later. Told once within the time before the end; over when a member subscribes again,
-when the tombstones of the offsets come (a deleted topic's at once), or when the end has passed. Only where
-all subscriptions can be read: KIP-848 groups name topics by id, and empty ones lose everything anyway.
+If no member of a Stable group subscribes to a topic, the coordinator drops its offsets once the retention has
+passed since their commit. When a generation no longer asks for a topic whose partitions were assigned, the
+last commit of their owners is stored. A commit request holds the partitions that moved, so single partitions
+may expire sooner, never later.
+
+`offsets_expiring` opens once, `offsets_expiring_ms` before the expiry. It resolves when a member subscribes
+again, when the offsets' tombstones arrive (for a deleted topic at once), or when the expiry has passed.
+Groups are judged only if all subscriptions can be read. KIP-848 groups name topics by id, and empty groups
+lose all offsets.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.finding import deadline_anchor
-from rebalance_monitor.coordinator.findings.incidents import end_of
+from rebalance_monitor.coordinator.findings.finding import deadline_anchor, end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.decoders import decode_record
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
 
@@ -30,11 +33,8 @@ MAX_TOPICS = 20
 _SWEEP_MS = 600_000
 
 
-def note(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
-    """Compare what a generation subscribes to with what the one before was assigned."""
-    if state.protocol_type != "consumer" or len(after.subscriptions) < len(state.members):
-        return []
-    asked = {topic for topics in after.subscriptions.values() for topic in topics}
+def note(before: GroupState, state: GroupState, asked: AbstractSet[str], scene: Scene) -> list[Finding]:
+    """Compare the topics that a generation has `asked` for with those that the one before was assigned."""
     again = sorted(state.checks.unsubscribed.keys() & asked)
     found = [one for topic in again for one in forget(state, scene, topic, "withdrawn")]
     for topic, last in _commits(before).items():
@@ -53,7 +53,7 @@ def forget(state: GroupState, scene: Scene, topic: str, resolution: str) -> list
 
 
 def on_tombstone(state: GroupState, scene: Scene, key: bytes) -> list[Finding]:
-    """Take an expired offset: it matters while its expiry is or will be reported, or the group is empty."""
+    """Take the tombstone of an offset: it ends the incident of its topic, or is kept for an empty group."""
     if not state.members:
         state.empty.dropped_at = scene.ts
     if not state.checks.unsubscribed:
@@ -78,7 +78,7 @@ def due(state: GroupState, settings: DetectionSettings) -> int:
 
 
 def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    """Say which topics' offsets are about to expire at `now`, and which have by now."""
+    """Open the incidents of topics whose offsets are about to expire at `now`; resolve the expired ones."""
     if now < due(state, scene.settings):
         return []
     keep, ahead = scene.settings.offsets_retention_ms, scene.settings.offsets_expiring_ms

@@ -4,7 +4,7 @@ One record is one completed generation, a static member's rewrite of the same ge
 group became empty, the placeholder of a brand-new group (generation 0), or a tombstone. A generation number
 is used up by every completed join phase, so a hole between two records that were both read live counts
 rebalances that failed. Holes that touch history, a tombstone or a change of group type say nothing and are
-not reported, nor are those between records that were written while the monitor was away for long. A jump that
+not reported, nor are holes between records that were written while the monitor was down for long. A jump that
 no coordinator can have made in the time is a new baseline.
 """
 
@@ -18,8 +18,8 @@ from rebalance_monitor.coordinator.commits import trace
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.departure.verdicts import sent
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import ranked
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import ranked
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.rebalance import (
     first_start,
@@ -64,7 +64,7 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
     if state.group_type != CLASSIC or edge is None or _is_another(state, value, scene):
         was_other = state.group_type not in {"", CLASSIC}
         found = close_incidents.begin_anew(state, scene, CLASSIC)
-        # Without a tombstone nobody knows what came between: it is no new group.
+        # Without a tombstone, records of the group may be missing between: it does not count as a new group.
         if was_other:
             state.rebalances.migrated = max(state.rebalances.migrated, 0)
         edge = transition(state.status, event)
@@ -76,7 +76,9 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
         return found
     if event is Event.STATIC_REWRITE:
         return _rewritten(before, state, after, scene)
-    found += stuck_rebalances.settle(state, scene, "completed") + _gap(before, state, scene)
+    if state.stuck.is_open:
+        found += stuck_rebalances.settle(state, scene, "completed")
+    found += _gap(before, state, scene)
     if event is Event.EMPTIED:
         return found + _emptied(before, state, scene) + _size(state, scene, size)
     return found + _completed(before, state, after, scene) + _size(state, scene, size)
@@ -147,9 +149,9 @@ def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def _only_grew(before: GroupState, state: GroupState) -> bool:
-    """Whether members joined and none left: a join before the others have synced makes their SyncGroup fail.
+    """Whether members joined and none left, and the record had not grown too large to be stored.
 
-    Unless the record had grown too large to be stored.
+    A member that joins before the others have synced makes their SyncGroup fail.
     """
     change = membership.compare(before.members, state.members)
     grew = before.members and change.joined
@@ -163,27 +165,30 @@ def _is_new(before: GroupState, state: GroupState, scene: Scene) -> bool:
 
 
 def _completed(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
-    """Report a generation with members: what changed, why, and who."""
+    """Report a generation with members: which members changed, and why."""
     aborted = max(0, state.generation - before.generation - 1)
-    # Who came with it from the other protocol was there before.
+    # Members that came with the group from the other protocol are no new members.
     known = after.members if before.rebalances.migrated > 0 else before.members
     change = membership.compare(known, after.members)
-    change = static_returns.separate_returns(before, change, state.cst, aborted)
+    if change.replaced:
+        change = static_returns.separate_returns(before, change, state.cst, aborted)
     judged = _explain_departures(before, state, change, aborted, scene)
-    gone = judged.gone
+    gone, asked = judged.gone, after.asked
     if before.members:
         causes = rebalance_causes.causes_of(before, after, change, gone, state.protocol, state.cst, aborted)
     else:
-        asked = group_metadata.asked_for(after)
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
-        visits.forget(state, asked)
-    if unassigned_partitions.is_readable(state, after):
+        if state.empty.visits:
+            visits.forget(state, asked)
+    if after.is_readable:
         causes += tuple(unassigned_partitions.shared(state.members, after.subscriptions))
     rebalance_causes.remember(state, causes)
     told = causes + successors.causes(state, change, gone, state.cst)
     found = [report.rebalance(before, state, scene, change, judged, told)]
     found += _beside(before, state, scene, gone, found[0].id)
-    found += _refilled(state, scene) + unsubscribed_topics.note(before, state, after, scene)
+    found += _refilled(state, scene)
+    if asked is not None and (state.checks.unsubscribed or not asked.issuperset(before.topics)):
+        found += unsubscribed_topics.note(before, state, asked, scene)
     if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
         rolling_restarts.note_size(before, scene, state.cst)
         found += storm.note_generation(state, scene, change, state.cst, causes)
@@ -206,21 +211,26 @@ def _explain_departures(
 
 
 def _is_planned(cause: Cause, change: Change) -> bool:
-    """Whether a generation is none of a storm's business: it was announced, or a configuration moved."""
+    """Whether a generation does not count towards a storm: it was announced, or a configuration moved."""
     return cause in _PLANNED or (cause in _CONNECT and not change.left and not change.joined)
 
 
 def _beside(
     before: GroupState, state: GroupState, scene: Scene, gone: list[Departure], beside: str
 ) -> list[Finding]:
-    resolved = silent_members.resolve_departed(before, state, scene, gone)
-    return report.departed(state, scene, gone, beside, before) + resolved
+    found = report.departed(state, scene, gone, beside, before) if gone else []
+    if any(member.silent_id for member in before.members):
+        found += silent_members.resolve_departed(before, state, scene, gone)
+    return found
 
 
 def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
-    """Report that the last member departed; the record's time is exact: no member was left to wait for."""
+    """Report that the last member departed.
+
+    The time of the record is the time of the departure: there was no member left to wait for.
+    """
     if not before.members:
-        # Whoever came and went before its first assignment has begun the retention anew.
+        # Members that came and left before their first assignment have restarted the retention.
         withdrawn = empty_groups.resolve_expiring(state, scene, "withdrawn")
         return withdrawn + ([] if scene.history else empty_groups.stands_empty(state, scene))
     change = membership.compare(before.members, [])
@@ -230,37 +240,30 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     causes = ranked([cause for departure in gone for cause in departure.causes])
     successors.causes(state, change, gone, state.cst)
     rebalance_causes.remember(state, causes)
-    incident = scene.incident_of(Kind.GROUP_EMPTY)
-    beside = _beside(before, state, scene, gone, incident)
-    empty = scene.find(
-        Kind.GROUP_EMPTY,
+    beside = _beside(before, state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY))
+    return empty_groups.became_empty(
         state,
+        scene,
+        change,
+        gone,
+        causes,
+        beside,
         at=state.cst,
-        phase="opened",
-        severity=empty_groups.severity(scene, beside),
+        details=sent(judged),
         protocol=before.protocol or None,
         previous_generation=before.generation,
         previous_leader=before.leader or None,
         members_affected=len(before.members),
         partitions_affected=sum(len(member.offsets) for member in before.members),
-        causes=causes,
-        members=report.member_entries(change, gone),
-        opened_at=state.cst,
-        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone), **sent(judged)},
     )
-    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, state.cst, []
-    state.empty.is_reported = not scene.history
-    found = [empty, *beside]
-    found += assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
-    return found + storm.note_generation(state, scene, change, state.cst, causes)
 
 
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
     """Close what an empty group had open."""
-    if not state.empty.incident:
-        return empty_groups.resolve_expiring(state, scene, "withdrawn")
-    found = report.refilled(state, scene, state.cst)
-    return [*found, *empty_groups.resolve_expiring(state, scene, "withdrawn")]
+    found = report.refilled(state, scene, state.cst) if state.empty.incident else []
+    if state.empty.expiring:
+        found += empty_groups.resolve_expiring(state, scene, "withdrawn")
+    return found
 
 
 def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
@@ -294,8 +297,20 @@ def _size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
         return []
     details: Details = {"bytes": size, "limit": limit}
     if large:
-        found = scene.find(Kind.GROUP_TOO_LARGE, state, at=state.ts, phase="opened", details=details)
-        state.checks.too_large = found.incident or ""
+        found = scene.find(
+            Kind.GROUP_TOO_LARGE, state, at=state.ts, phase="opened", opened_at=state.ts, details=details
+        )
+        state.checks.too_large, state.checks.too_large_at = found.incident or "", state.ts
         return [found]
     incident, state.checks.too_large = state.checks.too_large, ""
-    return [scene.resolve(Kind.GROUP_TOO_LARGE, state, incident, "withdrawn", at=state.ts, details=details)]
+    return [
+        scene.resolve(
+            Kind.GROUP_TOO_LARGE,
+            state,
+            incident,
+            "withdrawn",
+            at=state.ts,
+            opened_at=state.checks.too_large_at,
+            details=details,
+        )
+    ]

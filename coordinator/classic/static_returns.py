@@ -1,8 +1,9 @@
-"""Static members that are in a new generation under another member id: back in time, or after they expired.
+"""Static members with another member id in a new generation: replaced in time, or expired before.
 
-A coordinator that still has the member puts the new id in its place and keeps the client id and the host of
-the old process. One that has expired it takes it in as a new member, with its own: where they differ it had
-been removed. Where they do not, a silence that only the end of a session explains says so.
+A coordinator that still has the static member puts the new member id in its place. It keeps the client id and
+host of the old process. A coordinator that has expired the member adds a new one, with the client id and host
+of the new process. So the member had expired if these differ. If they are the same, it had expired if only
+the end of its session explains its silence.
 """
 
 from __future__ import annotations
@@ -24,11 +25,9 @@ _EXPIRED = frozenset({Cause.STATIC_MEMBER_EXPIRED, Cause.POLL_INTERVAL_EXCEEDED}
 def separate_returns(state: GroupState, change: Change, cst: int, aborted: int) -> Change:
     """Return the change with removed static members that came back counted as left and joined.
 
-    `cst`: the end of the join phase (ms) that followed `state`'s record and `aborted` generations. Of those
-    that were replaced in place the host is marked as that of the old process.
+    `cst`: the end of the join phase (ms) that followed `state`'s record and `aborted` generations. A member
+    that was replaced in place has its host marked as that of the old process.
     """
-    if not change.replaced:
-        return change
     removed = [pair for pair in change.replaced if _was_removed(state, change, pair, cst, aborted)]
     in_place = tuple(pair for pair in change.replaced if pair not in removed)
     for _, now in in_place:
@@ -45,10 +44,10 @@ def _was_removed(
     if (before.client_id, before.host) != (now.client_id, now.host):
         return True
     if aborted:
-        # It may have come back before any of these.
+        # It may have come back before any of these generations.
         return False
     alone = replace(change, left=(before,), joined=(*change.joined, now))
     (gone,) = rebalance_causes.departures(state, alone, cst, 0).gone
     expired = gone.causes[0].cause in _EXPIRED and gone.causes[0].confidence >= _SURE
-    # In a barrier that began before its session can have ended it may have waited.
+    # If the join phase began before its session can have ended, the new process may have waited in it.
     return expired and gone.seen.silence - gone.seen.held >= before.session_timeout

@@ -29,14 +29,15 @@ class Family:
     """Behaviour of one client library.
 
     `commits_idle`: auto-commit repeats unchanged offsets (None: unknown). `enforces_poll`: leaves the group
-    when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_late_ms`: added
-    before the client notices the breach; `poll_at_beat`: it checks for one with its heartbeats alone.
+    when the application stops polling. `says_goodbye`: sends LeaveGroup on close. `poll_late_ms`: the client
+    notices the breach so much later; `poll_at_beat`: it checks for a breach only with its heartbeats.
     `commits_stalled`: goes on committing while its application is stalled, and its max.poll.interval is in no
     record. `polls_to_rejoin`: rejoins within the application's poll, so it commits what it processed before,
-    and nothing after. What advice may name: `assignors`, those of Kafka's that it brings (None: not known, or
-    not all versions do). `mixes_assignors`: may list eager ones beside cooperative ones. `static`: has
-    group.instance.id (None: as before). `batch`: its setting for the records of one poll, "" where there is
-    none.
+    and nothing after.
+
+    For advice: `assignors`: Kafka's assignors that it has (None: unknown, or not in all versions).
+    `mixes_assignors`: may list eager assignors beside cooperative ones. `static`: has group.instance.id
+    (None: unknown). `batch`: its setting for the records of one poll, "" if it has none.
     """
 
     name: str
@@ -162,7 +163,7 @@ _BY_CLIENT_ID = (
 )
 _PREFIXES = tuple(prefix for prefix, _ in _BY_CLIENT_ID)
 _ANYBODYS = "consumer-"
-# Nobody else sends what these do.
+# No other library sends a subscription of this shape.
 _BY_SHAPE = frozenset({"streams", CONNECT, "kafkajs", "kafka-go"})
 _BY_TIMEOUTS = {
     (10_000, 60_000): "sarama",
@@ -186,7 +187,7 @@ def recognise(
     if protocol == "stream":
         return "streams"
     shaped = _by_subscription(sub, protocol, same=session == rebalance)
-    # Anybody may call a client a consumer. Java's before 2.4 send what kafka-python does.
+    # Any client may be named consumer-…. Java clients before 2.4 send what kafka-python sends.
     others = shaped[:1] in {("librdkafka",), ("aiokafka",)}
     if client_id.startswith(_PREFIXES) and not (others and client_id.startswith(_ANYBODYS)):
         return next(name for prefix, name in _BY_CLIENT_ID if client_id.startswith(prefix))

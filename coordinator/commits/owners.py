@@ -1,7 +1,7 @@
-"""Which member has which place of a commit run, by the assignment that is current.
+"""Which member owns which place of a commit run, by the current assignment.
 
-A group commits the same partitions in the same order again and again, so who owns which place of a run is
-worked out once per list of partitions (bytes) and assignment, and after that a member's share is a slice.
+A group commits the same partitions in the same order again and again. So the owners of a run's places are
+computed once per list of partitions (bytes) and assignment; after that a member's share is a slice.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Places(NamedTuple):
 
 
 Plan = tuple[Struct, tuple[Places, ...]]
-"""The form of a run's offsets, and who has which of them."""
+"""The form of a run's offsets, and the places of each member."""
 
 _packed = msgspec.msgpack.Encoder().encode
 

@@ -4,9 +4,9 @@ A commit run is kept as it is, under its list of partitions: a client that commi
 and again replaces one entry each time, which costs two operations on a dict. When runs of different lists
 have piled up they are merged into a table of 20 bytes a partition.
 
-What is published is the same data in one line of text; whoever reads it unpacks it. Positions are what the
-topic says. Offsets that a transaction commits are written before it ends, and no record of the topic's own
-says which these are: an open or aborted transaction's are among them.
+Published is the same data in one line of text, which the reader unpacks. Positions are what the topic holds.
+Offsets of a transaction are written before it ends, and no record marks them. So positions include the
+offsets of open and aborted transactions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ ROOM_BYTES = 4_096
 DROPPED = -1
 """Committed offset of a partition that the coordinator has dropped."""
 
-_DROPPED = DROPPED.to_bytes(8, "big", signed=True)
+_OFFSET_BYTES = 8
+_DROPPED = DROPPED.to_bytes(_OFFSET_BYTES, "big", signed=True)
 
 _TOPIC = Struct(">HI")
 _ENTRY = Struct(">iqq")
@@ -47,6 +48,12 @@ class Position(NamedTuple):
 
 Places = dict[str, dict[int, Position]]
 """topic -> partition -> position"""
+
+
+def take_commits(held: Positions, at: int, partitions: bytes, offsets: bytes) -> None:
+    """Keep a commit run of `at` (ms), and count its commits: the arguments are those of `keep`."""
+    held.commits += len(offsets) // _OFFSET_BYTES
+    keep(held, at, partitions, offsets)
 
 
 def keep(held: Positions, at: int, partitions: bytes, offsets: bytes) -> None:
@@ -75,7 +82,7 @@ def places_of(held: Positions) -> Places:
     """Return the position of each partition."""
     found = _listed(held.table)
     for partitions, (at, offsets) in held.runs.items():
-        values = unpack(f">{len(offsets) // 8}q", offsets)
+        values = unpack(f">{len(offsets) // _OFFSET_BYTES}q", offsets)
         for (topic, partition), offset in zip(listed_partitions(partitions), values, strict=True):
             found.setdefault(topic, {})[partition] = Position(offset, at)
     kept = {
@@ -83,6 +90,11 @@ def places_of(held: Positions) -> Places:
         for topic, places in found.items()
     }
     return {topic: places for topic, places in kept.items() if places}
+
+
+def copied(held: Positions) -> Positions:
+    """Return a copy that stays as it is; runs and table are shared, for they are never changed in place."""
+    return Positions(held.table, held.runs.copy(), held.size, held.commits, held.lone, held.marked)
 
 
 def published(held: Positions) -> str:

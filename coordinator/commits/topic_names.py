@@ -1,10 +1,10 @@
-"""Which of an epoch-based group's topic ids goes by which name: records name ids, commits name topics.
+"""Resolves the topic ids of an epoch-based group to names: its records hold ids, commits hold names.
 
-From 4.1 on no record holds both. A request commits partitions of one member; so the names in it stand for ids
-of which that member has all these partitions, and what fits no member in one request rules an id out for
-good. Names that cannot be told apart are not needed apart where the same members have the same partitions of
-all their ids. What fits nobody (a commit of an assignment just given up) says nothing; contradictions begin
-anew.
+From 4.1 on no record holds both. A request commits partitions of one member. So each name in it belongs to an
+id of which that member has all these partitions; any other id is ruled out for that name. Names that
+cannot be distinguished need no distinction if the same members have the same partitions of all their ids. A
+request that fits no member (it commits an assignment just given up) is no evidence. A contradiction resets
+what was learned.
 """
 
 from __future__ import annotations

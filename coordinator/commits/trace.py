@@ -32,7 +32,7 @@ _ONE_COMMIT_MS = 150
 # In place of how many commits moved nothing: it was silent, though alive, for longer than its session.
 _TOLD_NOTHING = -1
 
-# One in so many commits moves nothing where a client commits when idle; so many of those tell by themselves.
+# A client that commits when idle repeats offsets in at least one of so many commits, or so many times in all.
 _ONE_IN = 10
 _SMOOTHING = 4
 _MAX_IDLE_FAMILIES = 8
@@ -77,7 +77,7 @@ def _resumed(state: GroupState, at: int) -> None:
 def commits_when_idle(state: GroupState, member: Member) -> bool:
     """Whether silence of this member means something even without traffic.
 
-    A client that commits only what is new repeats itself where an answer is late: that is no trait.
+    A client that commits only new offsets repeats them if an answer is late: that is no trait.
     """
     if FAMILIES[member.family].commits_idle is False and 2 * member.idle < member.commits:
         return False
@@ -141,11 +141,11 @@ def _take_each(member: Member, each: Iterable[tuple[int, int]], values: Sequence
 def _begin(state: GroupState, member: Member, at: int) -> None:
     """Begin the member's commit at `at`, and judge the one before, which is complete now.
 
-    A commit moves deadlines away, so the group need not be looked at for it, unless the member may be watched
-    from now on or commits so much faster than before that its deadline comes nearer.
+    A commit moves deadlines into the future, so the group need not be woken for it. It is woken if deadlines
+    of the member begin to count, or if it commits so much faster that its deadline comes nearer.
     """
     if member.commits:
-        # Whoever commits by hand does so once more as a generation ends.
+        # An application that commits by hand commits once more as a generation ends.
         if not member.moved and not member.fresh and member.last_commit > state.cst:
             _idle(state, member)
         gap, cadence = at - member.last_commit, member.cadence

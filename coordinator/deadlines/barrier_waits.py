@@ -1,6 +1,6 @@
-"""Members that fell silent together while another goes on: they may wait in a join phase for it.
+"""Members that fell silent together while another goes on: they may wait for it in a join phase.
 
-An eager member commits as it rejoins and then waits, as long as another one holds the join phase.
+An eager member commits as it rejoins. Then it waits until the last member has rejoined.
 """
 
 from __future__ import annotations

@@ -1,15 +1,22 @@
 """Deadlines of single members: by when each should have shown life, and by which of its timeouts.
 
-Judged only where silence means something: for members that commit when idle, and for members with steady
-traffic on several partitions as long as siblings go on moving offsets of the same topics (`moving`): one
-whose producer stopped, too, looks like them otherwise. The session deadline is the last sign of life plus
-one cadence plus the session timeout, under traffic at least so many cadences that no lull is meant. Who
-passes it may be dead, or have a client whose heartbeats go on while the application no longer polls; so
-where the client enforces max.poll.interval a poll deadline follows. A member of an epoch-based group that
-has to give up partitions or tasks has its rebalance timeout from the moment it was told (its unrevoked
-state); nothing needs to be silent for that. The others of a KIP-848 group go on committing while it
-reconciles, and may be whom it waits for; not so members of the classic protocol, which rejoin. All start
-anew when the monitor does.
+A deadline is counted only for members whose silence is evidence:
+
+- members that commit when idle
+- members with steady traffic on several partitions, while siblings move offsets of the same topics
+  (`moving`). Without that condition a stopped producer would make a member silent too.
+
+Deadlines of a member:
+
+- *Session*: the last sign of life, one cadence and the session timeout. Under traffic the timeout is at least
+  ten cadences, so that no lull counts. A member that passes it may be dead, or its heartbeats go on while the
+  application no longer polls.
+- *Poll*: follows if the client enforces max.poll.interval.
+- *Rebalance*: a member of an epoch-based group that has to give up partitions or tasks has its rebalance
+  timeout for that, from its unrevoked state on. It need not be silent.
+
+While a KIP-848 group reconciles, its members go on committing, so their deadlines count then too. Members of
+the classic protocol rejoin instead. All deadlines begin anew when the monitor starts.
 """
 
 from __future__ import annotations
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 _SILENT_TYPES = frozenset({"classic", "consumer"})
 _UNREVOKED = 1
 AWAY = -2
-"""The epoch of a static member that announced its departure."""
+"""Epoch of a static member that announced its departure."""
 # One partition may fall idle while its topic goes on, several hardly do at once.
 _PARTITIONS = 2
 _CADENCES = 10
@@ -64,7 +71,7 @@ def upcoming(state: GroupState, member: Member, live_since: int) -> Deadline | N
     session = Deadline(usual + timeout, "session", "idle" if idle else "traffic")
     if not member.silent_id:
         return session
-    # Who is behind has no heartbeats either, or it would have acknowledged; who goes needs none.
+    # A member behind the target has no heartbeats either, or it would have acknowledged the epoch.
     return _poll(member, usual, session) if baselines.is_at_target(state, member) else None
 
 
@@ -98,7 +105,7 @@ def moving(state: GroupState, now: int) -> set[int]:
 def life(state: GroupState, member: Member, live_since: int) -> int:
     """When the member last showed life, or the generation or the monitor began (ms).
 
-    Or the whole group showed life again: what kept all of them silent was no member's fault.
+    A silence of the whole group is no member's fault, so its end counts as a sign of life of each member.
     """
     return max(last_sign(state, member), live_since, state.resumed_at)
 

@@ -22,8 +22,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import under_traff
 from rebalance_monitor.coordinator.deadlines.rejoining import UNKNOWN, Seen
 from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, MemberEntry
-from rebalance_monitor.coordinator.findings.ranking import MAJORITY
+from rebalance_monitor.coordinator.findings.finding import MAJORITY, MAX_KEPT, CauseEntry, MemberEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE

@@ -1,12 +1,15 @@
 """Silent members: their next sign of life is overdue (`member_silent`).
 
-A deadline of `member_deadlines.py` has passed when the clock reaches it plus the grace. When every member of
-a group is silent at once the group is held in a join barrier, or unreachable, and no single member is named;
-nor is a member that is alone in its group, where nothing else of its shard is read: its coordinator may be
-away; nor are members of an eager group that fell silent together while another goes on, for which they may
-wait. What follows confirms the silence (the member is gone) or withdraws it (it commits, rejoins or
-acknowledges). Where the poll deadline passes after the session's, the finding is updated: its heartbeats go
-on.
+A deadline of `member_deadlines.py` has passed when the clock reaches it plus the grace. No member is named
+
+- while every member of the group is silent: the group is in a join phase, or unreachable
+- while the only member of a group is silent and nothing else of its shard is read: its coordinator may be
+  unreachable
+- for members of an eager group that fell silent together while another goes on: they may wait for it.
+
+Later evidence confirms the silence (the member departed) or withdraws it (the member commits, rejoins or
+acknowledges an epoch). The finding is updated if the poll deadline passes after the session deadline: then
+the member's heartbeats go on.
 """
 
 from __future__ import annotations
@@ -25,10 +28,9 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import (
     upcoming,
 )
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
-from rebalance_monitor.coordinator.findings.incidents import end_of
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor, end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.wording import names_of, seconds
+from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance.report import member_entry
 from rebalance_monitor.coordinator.state.group_state import NEVER
 
@@ -93,7 +95,7 @@ def on_clock(state: GroupState, scene: Scene, now: int, ahead: Watched, shard_ts
 
 
 def on_commit(state: GroupState, scene: Scene, members: list[Member], at: int) -> list[Finding]:
-    """Withdraw the silence of members that have just committed, unless it is something else that they owe."""
+    """Withdraw the silence of members that have just committed, unless they have partitions to give up."""
     return [_resolve(state, scene, m, "withdrawn", at) for m in members if m.silent_id and not owes(m)]
 
 
@@ -126,7 +128,7 @@ def resolve_removed(change: Change, state: GroupState, scene: Scene) -> list[Fin
 def _meaningful(state: GroupState, late: Watched, now: int, shard_ts: int) -> Watched:
     """Return the deadlines passed at `now` (ms) that are evidence: other members of the group are alive.
 
-    One member alone has no others: its shard goes on, so its coordinator is there.
+    For a group of one member, other groups of the shard must go on: then its coordinator is there.
     """
     if not late:
         return []
@@ -189,15 +191,15 @@ def _assumed(state: GroupState, scene: Scene) -> bool:
 
 
 def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry, ...]:
-    """Dead, or alive with an application that no longer polls: both are silent until the broker acts."""
+    """Return the possible causes: a dead member and an application that no longer polls are both silent."""
     if end.name == "rebalance":
         why = (
             f"it has not given up partitions for its rebalance timeout of {seconds(member.rebalance_timeout)}"
         )
-        return (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.92, why, *names_of(member)),)
+        return (CauseEntry.of(member, Cause.JOIN_DEADLINE_MISSED, 0.92, why),)
     if member.epoch == AWAY:
         why = f"it announced that it leaves, and is not back {seconds(silence)} after its last sign of life"
-        return (CauseEntry(Cause.STATIC_MEMBER_EXPIRED, 0.7, why, *names_of(member)),)
+        return (CauseEntry.of(member, Cause.STATIC_MEMBER_EXPIRED, 0.7, why),)
     timeout = member.rebalance_timeout if end.name == "poll" else member.session_timeout
     why = f"no commit for {seconds(silence)} at its {end.name} deadline; timeout {seconds(timeout)}" + (
         f"; commits every {seconds(member.cadence)} until then" if member.cadence >= 0 else ""
@@ -207,15 +209,11 @@ def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry,
         why += "; offsets of other members move on the same topics"
     if end.name == "poll":
         sure = 0.5 if traffic else 0.7
-        return (
-            CauseEntry(
-                Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds", *names_of(member)
-            ),
-        )
+        return (CauseEntry.of(member, Cause.POLL_INTERVAL_EXCEEDED, sure, why + "; its session still holds"),)
     shares = [(Cause.SESSION_TIMEOUT, 0.3 if traffic else 0.5)]
     if FAMILIES[member.family].enforces_poll is not False:
         shares.append((Cause.POLL_INTERVAL_EXCEEDED, 0.3 if traffic else 0.4))
-    return tuple(CauseEntry(cause, share, why, *names_of(member)) for cause, share in shares)
+    return tuple(CauseEntry.of(member, cause, share, why) for cause, share in shares)
 
 
 def _resolve(state: GroupState, scene: Scene, member: Member, resolution: str, at: int) -> Finding:

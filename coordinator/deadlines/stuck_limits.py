@@ -1,10 +1,10 @@
 """When a join phase is stuck: a warning first, critical once no expired session can explain it.
 
-The longest that a join phase lasts is the group's rebalance timeout P (KIP-62). At half of it, within 20 to
-60 s, somebody should know whom it waits for. A dead member is removed a session timeout S after its last
-heartbeat; so a phase that outlasts S and a heartbeat waits for a member that lives and does not rejoin. That
-is critical, as is one that its deadline ends. A pod that is replaced holds the phase until its old session
-ends, and is neither.
+A join phase lasts at most the group's rebalance timeout P (KIP-62). At half of P, within 20 to 60 s, it is a
+warning: the on-call engineer should learn which member it waits for. A dead member is removed a session
+timeout S after its last heartbeat. So a join phase that outlasts S and a heartbeat waits for a live member
+that does not rejoin, which is critical. So is a join phase that its deadline ends. A pod that is replaced
+prolongs the phase until its old session ends: that is neither.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ USUAL_SESSION_MS = 45_000
 """Session timeout of a group of which none is known: Java's default."""
 
 _BEATS = 3
-"""Clients send so many heartbeats a session timeout at least: where they send more, it is critical later."""
+"""Clients send at least so many heartbeats in a session timeout. If they send more, critical comes later."""
 
 
 class Limits(NamedTuple):

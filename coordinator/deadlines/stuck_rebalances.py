@@ -1,13 +1,15 @@
-"""Barriers without the probe: an eager group held in a join barrier, an epoch-based one that never converges.
+"""Stuck rebalances without the probe: a join phase that does not end, a convergence that does not come.
 
-No record says that a join barrier is held, but its members' commits do: eager clients that commit when idle
-commit once more when they rejoin, all within a heartbeat, and then no more until it falls. So when at least
-two of them stop together and nobody of the group commits any more, while other groups of the shard go on, a
-rebalance is suspected, and called stuck past the threshold. Members that fell silent long before are those
-that the others wait for. It comes later than the probe's word, which overrules it. The next record completes
-it, a commit withdraws it. Of one group alone in its shard nothing is said: its coordinator may be away.
+*Classic groups.* No record shows a join phase, but commits do. Eager clients that commit when idle commit
+once more as they rejoin, all within a heartbeat, and not again until the join phase ends. So a rebalance is
+suspected if at least two of them stop together and no member of the group commits any more, while other
+groups of the shard go on. Past the threshold it is stuck. Members that fell silent long before are the ones
+that the others wait for. The probe reports the same sooner, and overrules this. The next record completes the
+incident, a commit withdraws it. A group that is alone in its shard is not judged: its coordinator may be
+unreachable.
 
-An epoch-based group's records say that it has not converged, and who has not acknowledged: that is read.
+*Epoch-based groups.* Records show that the group has not converged and which members have not acknowledged
+the target.
 """
 
 from __future__ import annotations
@@ -19,8 +21,7 @@ from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.deadlines.stuck_limits import MOST_MS, Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor
-from rebalance_monitor.coordinator.findings.incidents import end_of
+from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, CauseEntry, deadline_anchor, end_of
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import baselines
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 _HEARTBEAT_MS = 3_000
-# The longest heartbeat interval that brokers of epoch-based groups allow unless told otherwise.
+# Default of the longest heartbeat interval that brokers allow members of epoch-based groups.
 _LONGEST_BEAT_MS = 15_000
 _TOGETHER = 2
 _CONFIDENCE = 0.6
@@ -120,7 +121,7 @@ def _since(state: GroupState, live_since: int) -> int:
     if state.stuck.suspected or state.stuck.incident:
         return state.stuck.since
     began = max(state.epochs.bumped_at, state.stuck.since, live_since)
-    # Where nobody is behind the target it has yet to be computed, after the newest record.
+    # If no member is behind, the target has yet to be computed, after the newest record.
     return max(began, min(map(_waited, _behind(state)), default=state.ts))
 
 
@@ -153,7 +154,7 @@ def _overdue(state: GroupState, scene: Scene) -> list[Member]:
 def _limits(state: GroupState, settings: DetectionSettings) -> Limits:
     """Return from when on a group is stuck, by the members that it waits for.
 
-    Of a classic group not earlier than a minute unless that is configured: commits only suggest it.
+    For a classic group that is at least a minute unless it is configured, because commits only suggest it.
     """
     behind = state.members if state.group_type == "classic" else _behind(state)
     found = limits(
@@ -168,8 +169,8 @@ def _limits(state: GroupState, settings: DetectionSettings) -> Limits:
 def _behind(state: GroupState) -> list[Member]:
     """Return the members of an epoch-based group that it waits for.
 
-    Nobody waits for one that has said that it goes; one that waits for partitions of others is not to blame,
-    unless there is nobody else.
+    It does not wait for a member that has announced its departure. A member that waits for partitions of
+    others is returned only if there is no other.
     """
     there = [m for m in state.members if m.epoch != AWAY]
     behind = [m for m in there if m.epoch != state.epochs.target or m.epoch_state not in _AT_TARGET]

@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.departure.evidence import (
     Evidence,
     Trace,
 )
-from rebalance_monitor.coordinator.state.membership import COOPERATIVE, partitions
+from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,7 @@ def observed(
     kept = [before for before, _ in change.kept]
     back, succeeded = _returned(state, change), _succeeded(change)
     present = [*state.members, *change.joined]
+    assigned = sum(len(one.offsets) for one in state.members)
     return Evidence(
         since=max(0, cst - max(state.ts, state.cst)) if state.ts > 0 else 0,
         aborted=aborted,
@@ -54,7 +55,7 @@ def observed(
         cooperative=state.protocol in COOPERATIVE,
         beats=tuple(state.learned.beats),
         ways=tuple(state.learned.ways),
-        withheld=state.protocol in COOPERATIVE and sum(map(partitions, state.members)) < sum(state.totals),
+        withheld=state.protocol in COOPERATIVE and assigned < sum(state.totals),
     )
 
 

@@ -17,15 +17,15 @@ from rebalance_monitor.coordinator.departure.evidence import encode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_CAUSE_OF, Way
 from rebalance_monitor.coordinator.departure.phase import quiet_of
-from rebalance_monitor.coordinator.findings.finding import MEASURED
-from rebalance_monitor.coordinator.findings.wording import entry, seconds
+from rebalance_monitor.coordinator.findings.finding import MEASURED, CauseEntry
+from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
-    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Details, MemberEntry
+    from rebalance_monitor.coordinator.findings.finding import Details, MemberEntry
     from rebalance_monitor.coordinator.state.group_state import Member
 
 HELD_BY = "held_by"
@@ -90,7 +90,7 @@ def verdicts(
     causes = STATIC_CAUSE_OF if one.static else CAUSE_OF
     ranked = sorted(((share, way) for way, share in enumerate(ways) if share >= _LEAST), reverse=True)
     return tuple(
-        entry(member, causes[Way(way)], min(_CERTAIN, round(share, 2)), why_of(Way(way), one) + told)
+        CauseEntry.of(member, causes[Way(way)], min(_CERTAIN, round(share, 2)), why_of(Way(way), one) + told)
         for share, way in ranked[:_PER_MEMBER]
     )
 

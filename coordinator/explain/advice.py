@@ -1,8 +1,8 @@
-"""What a group's owner should look at, each with its reason: one rule a function, one table of rules.
+"""Advice to the owner of a group, each with its reason: one rule a function, one table of rules.
 
-Advice is derived from what the records hold: timeouts, commit gaps, what happened lately, the spread.
-heartbeat.interval.ms is in no record, so it is only said how large it may be. Nothing is said where nothing
-is known, and nothing is named that a client of the group does not have.
+Advice is derived from the records: timeouts, commit gaps, recent findings, the spread. heartbeat.interval.ms
+is in no record, so only its upper bound is given. Nothing is advised without evidence. A setting is named
+only if a client of the group has it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.explain import returns, schedules
 from rebalance_monitor.coordinator.explain.facts import Advice, Facts, caused, named_by, times
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import MAJORITY
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import visits
 

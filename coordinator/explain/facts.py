@@ -34,7 +34,7 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What the rules look at; `now` and `options` (spread now, and by assignor) as `explain` found them."""
+    """The input of the rules; `now` and `options` are the spread now and by assignor."""
 
     state: GroupState
     findings: tuple[Finding, ...]

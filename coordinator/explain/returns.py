@@ -1,10 +1,10 @@
-"""Clients that come back as new members, and what their owner should look at.
+"""Clients that come back as new members, with advice to their owner.
 
 The order of records decides. A newcomer that joins before the old member of its client and host is removed is
-a process that was restarted, or a second consumer where the old one lives on. One that joins after the old
-member's session had ended was restarted, or lives and was blocked: kafkajs heartbeats between messages, and
+a restarted process, or a second consumer beside a live one. A newcomer that joins after the old member's
+session had ended is a restarted process, or a live one that was blocked: kafkajs heartbeats between messages,
 aiokafka in an event loop. A Java client counts its consumers in the client id, so a larger number is the same
-process. A thread of Kafka Streams that dies is replaced by one with another number.
+process. A dead thread of Kafka Streams is replaced by one with another number.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.commits.client_families import consumer_number, instance_of, process_of
 from rebalance_monitor.coordinator.explain.facts import Advice, caused, named_by, times
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, MAJORITY
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED, MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class How(StrEnum):
     """How a client came back."""
 
     LEFT = "left"
-    """The old member had left, or nobody knows why it departed."""
+    """The old member had left, or departed for an unknown reason."""
     RESTARTED = "restarted"
     """It joined before the session of the old member had ended."""
     EXPIRED = "expired"
@@ -110,7 +110,7 @@ def _return(now: MemberEntry, before: _Away, at: int) -> Return:
 
 
 def _how(now: MemberEntry, before: _Away, *, same: bool) -> How:
-    """Tell by the order; `same`: both in one rebalance, so it joined before the old member was removed."""
+    """Classify by the order; `same`: in one rebalance, so it joined before the old member was removed."""
     old = before.member.client_id
     if instance_of(old) != old and now.client_id != old:
         return How.THREAD
@@ -125,13 +125,13 @@ def _how(now: MemberEntry, before: _Away, *, same: bool) -> How:
 
 
 def _often(facts: Facts, *hows: How, least: int = _SEVERAL) -> list[tuple[tuple[str, str], int]]:
-    """Return (client id, host) of who came back so often in one of these ways, most often first."""
+    """Return (client id, host) of clients that came back so often in one of these ways, most often first."""
     counts = Counter((one.client_id, one.host) for one in returns_of(facts.findings) if one.how in hows)
     return [(who, count) for who, count in counts.most_common() if count >= least]
 
 
 def _family(facts: Facts) -> str:
-    """Return the client family that most members had, "" where nobody knows."""
+    """Return the client family that most members had, "" if unknown."""
     told = (finding.details.get("family") for finding in reversed(facts.findings))
     return next((str(name) for name in told if name), "")
 

@@ -1,4 +1,4 @@
-"""What the coordinator says as JSON in one line, findings apart, and the way back."""
+"""Outputs of a coordinator other than findings as JSON in one line, and the inverse."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ OF_MONITOR = frozenset(
         Cause.CONTRACT_BROKEN,
     }
 )
-"""Those of `monitor_degraded`: what is wrong with the monitor itself."""
+"""Causes of `monitor_degraded`: what is wrong with the monitor itself."""
 
 CAUSE_WHAT: dict[Cause, str] = {
     Cause.FIRST_START: "the group's first generation, or the first after it was empty",

@@ -1,12 +1,11 @@
-"""Findings about the monitor itself (`monitor_degraded`), made in one place for whoever notices."""
+"""Findings about the monitor itself (`monitor_degraded`), made in one place for all parts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, make
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
 if TYPE_CHECKING:

@@ -1,7 +1,12 @@
-"""The finding: what the monitor says, with the same fields as JSON line, table row and alert input.
+"""The finding: its fields, how it is made, its id, and the incident that it belongs to.
 
-The field order is the contract of docs/findings.md. Pure data: no clock; ids never contain wall time, batch
-numbers or confidences, so the same evidence gives the same id under any batching, replay and restart.
+A finding has the same fields as JSON line, table row and alert input; the field order is the contract of
+docs/findings.md. Ids never contain wall time, batch numbers or confidences, so the same evidence gives the
+same id under any batching, replay and restart.
+
+One finding opens an incident, others update it, one resolves it. The incident has the id of the finding that
+opens it, so every part that knows its evidence can name it. What resolves an incident is anchored to what
+shows its end: a record, or the incident itself if only the clock or a probe sample shows it.
 """
 
 from __future__ import annotations
@@ -9,13 +14,22 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.decoders.layouts.twins import quickly_made, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from rebalance_monitor.coordinator.state.group_state import Member
+
+    Overrides = Callable[[Kind, str, Severity], Severity]
+    """Kind, group and severity -> the severity that is configured for them (`severity_of`)."""
 
 SCHEMA = 1
 """Version of the finding's fields."""
@@ -26,6 +40,14 @@ MAX_KEPT = 20
 MAX_MOVED = 50
 """So many members that joined are listed, and as many that left and that were replaced."""
 LATE_AFTER_MS = 60_000
+
+MAX_CAUSES = 20
+MAJORITY = 0.5
+CLAIMED = 0.8
+"""Confidence from which on a cause is claimed. Whatever counts faults counts claimed causes only."""
+
+OPENED, UPDATED, RESOLVED = "opened", "updated", "resolved"
+"""Phases of an incident."""
 
 MEASURED = "measured"
 """The detail of a rebalance that holds its evidence, for the driver alone: it holds no name."""
@@ -45,6 +67,12 @@ class CauseEntry:
     client_id: str | None = None
     host: str | None = None
     instance_id: str | None = None
+
+    @staticmethod
+    def of(member: Member | MemberEntry, cause: Cause, confidence: float, why: str) -> CauseEntry:
+        """Make the entry that names `member`."""
+        names = member.member_id, member.client_id, member.host, member.instance_id
+        return CauseEntry(cause, confidence, why, *names)
 
 
 @quickly_made
@@ -131,6 +159,13 @@ class Finding:
     details: Details
 
 
+class Incident(msgspec.Struct, array_like=True):
+    """What is kept of an open incident: its id, and since when (ms) it is open."""
+
+    incident: str
+    opened_at: int
+
+
 FIELDS: tuple[str, ...] = tuple(field.name for field in fields(Finding))
 _LISTS = ("groups", "topics", "causes", "members")
 _quoted = json.encoder.encode_basestring_ascii
@@ -154,6 +189,69 @@ def finding_id(
     return sha256(f"[{texts}, {sequence}]".encode()).hexdigest()[:16]
 
 
+def make(
+    kind: Kind,
+    *,
+    cluster: str,
+    anchor: str,
+    group: str | None = None,
+    scope: Scope | None = None,
+    overrides: Overrides | None = None,
+    severity: Severity | None = None,
+    member: str = "",
+    phase: str | None = None,
+    sequence: int = 0,
+    incident: str | None = None,
+    **fields: Any,  # noqa: ANN401 - the remaining fields of Finding, checked by its constructor
+) -> Finding:
+    """Make a finding of a `group`, or of the `scope` (by default the kind's) where there is none.
+
+    `anchor`: what decided it, a record, a deadline or a sample. `member` and `sequence` tell findings of one
+    anchor apart. `overrides` may change the severity, by default that of the kind.
+    `incident`: the open one; without it a finding with a phase belongs to the one that its anchor opens.
+    """
+    spec = KINDS[kind]
+    scope = scope or spec.scope
+    subject = scope.value if group is None else group
+    loud = severity or spec.severity
+    if phase is not None and not incident:
+        incident = incident_id(cluster, kind, subject, anchor, member)
+    return Finding(
+        id=finding_id(cluster, kind, subject, anchor, member=member, phase=phase or "", sequence=sequence),
+        kind=kind,
+        scope=scope,
+        severity=loud if overrides is None or group is None else overrides(kind, group, loud),
+        cluster=cluster,
+        group=group,
+        incident=incident,
+        phase=phase,
+        **fields,
+    )
+
+
+def ranked(found: Iterable[CauseEntry]) -> tuple[CauseEntry, ...]:
+    """Return the likeliest causes first, at most `MAX_CAUSES`.
+
+    Where none reaches a majority, `unknown` gets the confidence that no cause has. Causes of one member
+    exclude each other; causes of several members do not.
+    """
+    entries = sorted(found, key=lambda entry: -entry.confidence)[:MAX_CAUSES]
+    best = entries[0].confidence if entries else 0.0
+    if best < MAJORITY and all(entry.cause is not Cause.UNKNOWN for entry in entries):
+        explained: dict[str | None, float] = {}
+        for entry in entries:
+            explained[entry.member_id] = explained.get(entry.member_id, 0.0) + entry.confidence
+        rest = round(1 - max(explained.values(), default=0.0), 2)
+        if rest > 0:
+            entries.append(CauseEntry(Cause.UNKNOWN, rest, "the records do not point to a single cause"))
+    return tuple(entries)
+
+
+def incident_id(cluster: str, kind: Kind, subject: str, anchor: str, member: str = "") -> str:
+    """Return the id of the incident that a finding with these values opens."""
+    return finding_id(cluster, kind, subject, anchor, member=member, phase=OPENED)
+
+
 def record_anchor(shard: int, offset: int, record_ts: int) -> str:
     """Anchor of what a record decided; the time is in it because a recreated topic repeats offsets."""
     return f"record/{shard}/{offset}/{record_ts}"
@@ -167,6 +265,11 @@ def deadline_anchor(generation: int, member: str, deadline: int) -> str:
 def probe_anchor(generation: int | None) -> str:
     """Anchor of what the probe decided: the generation at opening."""
     return f"probe/{generation}"
+
+
+def end_of(incident: str) -> str:
+    """Anchor of a finding that resolves an incident of which no record shows the end."""
+    return f"{incident}/{RESOLVED}"
 
 
 def join_end(finding: Finding) -> int:

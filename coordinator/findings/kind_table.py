@@ -15,12 +15,12 @@ from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind, Scope, 
 class KindSpec:
     """One row of the kinds table; `details` maps each key a finding of the kind may carry to its meaning."""
 
-    scope: Scope
     severity: Severity
     driven_by: DrivenBy
     what: str
     details: dict[str, str]
     phases: bool
+    scope: Scope = Scope.GROUP
 
 
 _once, _phased = partial(KindSpec, phases=False), partial(KindSpec, phases=True)
@@ -43,7 +43,7 @@ _WAITED = {
     "waiting_peak": "most records waiting since",
     "caught_up_at": "when no more waited than before, ms",
 }
-_IMPACT = {"impact": "what waits, as it weighs on the severity: nothing, usual, waiting, unknown"}
+_IMPACT = {"impact": "what waits: nothing, usual, waiting, unknown"}
 _COST = {
     **_WAITED,
     "partition_seconds": "partitions times how long they stood still, at most",
@@ -55,9 +55,9 @@ _LAG_DETAILS = {
     "partitions": "partitions like it",
     "waiting": "records that wait in these partitions",
     "age_ms": "age of the oldest of them, ms",
-    "since": "from when on more waits than at the last commit that moved, ms since epoch",
+    "since": "since when more waits than at the last move, ms",
     "committed_offset": "committed offset of the worst partition",
-    "window_ms": "the window, ms: ten of its usual times between commits",
+    "window_ms": "the window, ms",
 }
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
 NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_member_id"})
@@ -65,7 +65,6 @@ NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_membe
 
 KINDS: dict[Kind, KindSpec] = {
     Kind.REBALANCE: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
         "a generation, or a convergence of an epoch-based group, completed",
@@ -84,7 +83,6 @@ KINDS: dict[Kind, KindSpec] = {
         | _COST,
     ),
     Kind.REBALANCE_COST: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.PROBE,
         "records waited for a rebalance; the group has caught up",
@@ -98,7 +96,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.REBALANCE_FAILED: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
         "generations that never produced an assignment; warning when repeated, info at a group's start",
@@ -108,7 +105,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.REBALANCE_IN_PROGRESS: _phased(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.PROBE,
         "the probe sees the group rebalancing; resolved with the measured duration",
@@ -118,7 +114,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.REBALANCE_STUCK: _phased(
-        Scope.GROUP,
         Severity.CRITICAL,
         DrivenBy.PROBE,
         "one unbroken rebalance past the threshold",
@@ -135,21 +130,18 @@ KINDS: dict[Kind, KindSpec] = {
         | _COST,
     ),
     Kind.SESSION_TIMEOUT: _once(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "the coordinator expired a member; 20 and more at once are one finding",
         _MEMBER_DETAILS | _WAITED,
     ),
     Kind.POLL_INTERVAL_EXCEEDED: _once(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "a member stopped polling for max.poll.interval; 20 and more at once are one finding",
         _MEMBER_DETAILS | _WAITED,
     ),
     Kind.MEMBER_SILENT: _phased(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.CLOCK,
         "a member that should have committed passed a deadline and the broker has not confirmed it yet",
@@ -165,7 +157,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.STORM: _phased(
-        Scope.GROUP,
         Severity.CRITICAL,
         DrivenBy.RECORD,
         "too many rebalances, completed, failed or seen, in a sliding window",
@@ -186,7 +177,6 @@ KINDS: dict[Kind, KindSpec] = {
         | _COST,
     ),
     Kind.ROLLING_RESTART: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
         "every member left and returned about once",
@@ -198,7 +188,6 @@ KINDS: dict[Kind, KindSpec] = {
         | _COST,
     ),
     Kind.STATIC_MEMBER_REPLACED: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
         "a static member came back in the same generation: no rebalance; a warning if it repeats",
@@ -210,28 +199,25 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.GROUP_MIGRATED: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
         "the group moved between the classic and an epoch-based protocol: neither a deletion nor a rebalance",
         {"from": "group type before", "to": "group type now"},
     ),
     Kind.GROUP_REMOVED: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
         "the coordinator deleted the group",
         {"empty_ms": "how long it had been empty, ms"},
     ),
     Kind.COORDINATOR_MOVED: _once(
-        Scope.SHARD,
         Severity.INFO,
         DrivenBy.PROBE,
         "a partition of the offsets topic has a new leader or leader epoch",
         {"previous_broker": "leader before", "previous_epoch": "leader epoch before"} | _WAITED,
+        scope=Scope.SHARD,
     ),
     Kind.BROKER_AWAY: _phased(
-        Scope.CLUSTER,
         Severity.WARNING,
         DrivenBy.PROBE,
         "a broker did not respond, then expired members of its groups at once",
@@ -242,18 +228,21 @@ KINDS: dict[Kind, KindSpec] = {
             "missing": "one of them",
         }
         | _WAITED,
+        scope=Scope.CLUSTER,
     ),
     Kind.GROUP_EMPTY: _phased(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.RECORD,
         "the last member left; as severe as the cause, critical for always_on",
-        {"ended_by": "leave, session or unknown", "empty_ms": "on resolving: how long it was empty, ms"}
+        {
+            "ended_by": "leave, session or unknown",
+            "empty_ms": "on resolving: how long it was empty, ms",
+            "unusual_after_ms": "empty for longer is unusual for the group, ms",
+        }
         | _UNLISTED
         | _COST,
     ),
     Kind.OFFSETS_EXPIRING: _phased(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.CLOCK,
         "the group is empty, or no longer subscribes to a topic, and those offsets expire within 24 h",
@@ -264,14 +253,12 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.SLOW_SYNC: _once(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "the leader or assignor held up the generation after all members had joined",
         {"threshold_ms": "sync time from which it is slow, ms"},
     ),
     Kind.ASSIGNMENT_SKEWED: _phased(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "partitions are spread worse than another assignor would, or members idle",
@@ -286,7 +273,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.PARTITIONS_UNASSIGNED: _phased(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "partitions are assigned to members that do not subscribe to their topic, to two members or to none",
@@ -302,21 +288,18 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.GROUP_TOO_LARGE: _phased(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.RECORD,
         "the group's record nears the offsets topic's max.message.bytes: then no assignment can be stored",
         {"bytes": "size of the record's value, bytes", "limit": "max.message.bytes, bytes"},
     ),
     Kind.CONSUMPTION_STALLED: _phased(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.PROBE,
         "a member commits, but offsets of its partitions do not move while ever more records wait",
         _LAG_DETAILS,
     ),
     Kind.CONSUMPTION_STOPPED: _phased(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.PROBE,
         "a member of a stable group commits nothing at all while ever more records wait for it",
@@ -325,14 +308,12 @@ KINDS: dict[Kind, KindSpec] = {
         | {"moving": "partitions of the group whose offsets moved since: with none it may be critical"},
     ),
     Kind.FALLING_BEHIND: _phased(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.PROBE,
         "lag has not once gone down in the whole window, though offsets move",
         _LAG_DETAILS | {"risen": "by how many records the lag of the worst partition rose in the window"},
     ),
     Kind.OFFSETS_REWOUND: _once(
-        Scope.GROUP,
         Severity.INFO,
         DrivenBy.PROBE,
         "committed offsets went back: records are read again",
@@ -346,7 +327,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.RECORDS_LOST: _once(
-        Scope.GROUP,
         Severity.CRITICAL,
         DrivenBy.PROBE,
         "the topic was cut beyond committed offsets: records are gone that the group had not read",
@@ -360,7 +340,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.RECORDS_EXPIRING: _phased(
-        Scope.GROUP,
         Severity.WARNING,
         DrivenBy.PROBE,
         "at the present rate the topic's retention will pass committed offsets within 4 h",
@@ -374,7 +353,6 @@ KINDS: dict[Kind, KindSpec] = {
         },
     ),
     Kind.UNREADABLE_RECORDS: _phased(
-        Scope.CLUSTER,
         Severity.WARNING,
         DrivenBy.RECORD,
         "records that could not be read, per reason, opened and resolved by rate",
@@ -384,9 +362,9 @@ KINDS: dict[Kind, KindSpec] = {
             "window_ms": "length of the window, ms",
             "sample": "shard/offset of one of them",
         },
+        scope=Scope.CLUSTER,
     ),
     Kind.MONITOR_DEGRADED: _phased(
-        Scope.MONITOR,
         Severity.WARNING,
         DrivenBy.CLOCK,
         "the monitor itself cannot do its work; critical when blind",
@@ -399,6 +377,7 @@ KINDS: dict[Kind, KindSpec] = {
             "expected": "groups the topic says are alive",
             "missing": "one of the groups that the probe does not see",
         },
+        scope=Scope.MONITOR,
     ),
 }
 """kind -> specification; the order is the order of the documentation."""

@@ -1,9 +1,9 @@
 """Many members in one finding: all departures of one cause in one rebalance, and bounded lists.
 
-From `MANY` departures of one kind and cause on, one finding stands for those that would stand beside the same
-rebalance. It counts them (`members_affected`), lists `LISTED` of them, and gives the number of the others
-with a digest of their ids. A rebalance of so many members lists as many of each role; causes that say the
-same of many members become one.
+From `MANY` departures of one kind and cause beside one rebalance on, one finding stands for all of them. It
+counts the members (`members_affected`), lists `LISTED` of them, and gives the number of the others with a
+digest of their ids. A rebalance of so many members lists as many of each role. Causes that say the same of
+many members become one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Names of a bounded length: what a record names is as long as whoever writes it likes (32 KB of each).
+"""Names of a bounded length: a client chooses the names in a record, each up to 32 KB long.
 
-State holds names as they are, for records are matched by them. Outputs of a coordinator and probe samples
-hold short ones, cut by the same rule: everything behind them (ledger, tables, metrics, alerts, page) matches
-by these, and nothing there grows with a name.
+State holds names as they are, because records are matched by them. Outputs of a coordinator and probe samples
+hold short names, cut by one rule. Ledger, tables, metrics, alerts and page match by the short names, so
+nothing in them grows with a name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_BYTES = 500
 """UTF-8 bytes of a name: longer than any that means something to people."""
 
 MAX_SENTENCE_BYTES = 2_000
-"""Those of a sentence, or of a detail, which may list names."""
+"""UTF-8 bytes of a sentence, or of a detail, which may list names."""
 
 DIGEST = 12
 _UTF8_BYTES = 4

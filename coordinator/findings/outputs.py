@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.state.positions import Positions
     from rebalance_monitor.coordinator.state.shard_state import ShardState
     from rebalance_monitor.decoders import Row
 
@@ -36,10 +37,10 @@ class GroupOut:
 @quickly_made
 @dataclass(frozen=True, slots=True)
 class PositionsOut:
-    """A group's committed offsets, whole, at most once in 5 s; `body` as `commits/positions.py` makes it."""
+    """A group's committed offsets, whole, at most once in 5 s; `held` does not change any more."""
 
     group: str
-    body: str
+    held: Positions
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +73,8 @@ def with_short_names(output: Output) -> Output:
             return output if cut is finding else FindingOut(cut)
         case GroupOut(group, summary):
             return output if (name := short(group)) is group else GroupOut(name, summary)
-        case PositionsOut(group, body):
-            return output if (name := short(group)) is group else PositionsOut(name, body)
+        case PositionsOut(group, held):
+            return output if (name := short(group)) is group else PositionsOut(name, held)
         case RemovedOut(group):
             return RemovedOut(short(group))
         case StatOut():
@@ -95,11 +96,6 @@ def served(stats: Iterable[StatOut]) -> dict[int, list[int]]:
     for data in (stat.data for stat in stats if stat.kind == "served"):
         found.setdefault(data["shard"], []).extend(data["times"])
     return found
-
-
-def as_outputs(findings: Iterable[Finding]) -> list[Output]:
-    """Return findings as outputs."""
-    return [FindingOut(finding) for finding in findings]
 
 
 def count(state: ShardState, reason: str, row: Row, sample: str) -> None:

@@ -12,28 +12,24 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import asking, committing
-from rebalance_monitor.coordinator.lag.arithmetic import most, records, total
 from rebalance_monitor.coordinator.lag.consumed import Consumed
 from rebalance_monitor.coordinator.lag.coordinators import Coordinators
-from rebalance_monitor.coordinator.lag.ends import LATELY_MS, UNKNOWN
-from rebalance_monitor.coordinator.lag.measured import GroupLag, Partitions, Source, TopicLag
+from rebalance_monitor.coordinator.lag.ends import LATELY_MS
+from rebalance_monitor.coordinator.lag.measuring import Noticed, Windows, measure
 from rebalance_monitor.coordinator.lag.packed import places
+from rebalance_monitor.coordinator.lag.packed.ends_columns import EndsColumns, Numbering, numbering_of
 from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from rebalance_monitor.coordinator.lag.ends import EndsSample
-    from rebalance_monitor.coordinator.lag.packed.layout import Span
     from rebalance_monitor.coordinator.state.positions import Positions
 
 MAX_TOPIC = 249
 """Characters of a topic's name that Kafka allows."""
 
-WANT_MS = 5_000
-FRESH_MS = 8_000
-"""Newer positions of a group that commits come within this time."""
-
+WANT_MS, WANT_ANEW_MS = 5_000, 60_000
 MAX_LONE = 10_000
 """Groups without a record of their own that are known at most."""
 
@@ -56,21 +52,29 @@ class Board:
         self.asks: tuple[str, ...] = ()
         """Groups whose committed offsets the brokers shall be asked for next; replaced as a whole, too."""
         self.coordinators = Coordinators()
+        self.windows = Windows()
+        self.noticed = Noticed()
+        """At the newest sample."""
+        self._numbering: Numbering | None = None
         self._ends: dict[str, TopicEnds] = {}
         self._ids: dict[str, str] = {}
         self._unowned: frozenset[str] = frozenset()
-        self._wanted_at = -WANT_MS
-        self._then: dict[tuple[str, int], list[int]] = {}
+        self._wanted_at, self._wanted_anew_at = -WANT_MS, -WANT_ANEW_MS
+        self._arranged: list[Consumed] = []
+        """Groups whose positions were taken as a whole since the topics were worked out."""
 
-    def publish(self, group: str, body: str, now: int, shard: int = -1) -> None:
-        """Take the positions of a group, as it published them at the clock `now` (ms); `shard`: its own."""
-        held = positions.read(body)
+    def publish(self, group: str, held: Positions, now: int, shard: int = -1) -> None:
+        """Take the positions of a group, as it published them at the clock `now` (ms); `shard`: its own.
+
+        `held` is kept, and must not change.
+        """
+        known = self.groups.get(group)
         if not self._measures and positions.is_plain(held):
-            consumed = self.groups.setdefault(group, Consumed())
-            consumed.body, consumed.last_commit = body, positions.committed_at(held)
+            consumed = self.groups[group] = known or Consumed()
+            consumed.held, consumed.last_commit = held, positions.committed_at(held)
             self._note(consumed, held, now, shard)
             return
-        if self._measures and (known := self.groups.get(group)) is not None and known.repeat(held):
+        if self._measures and known is not None and known.repeat(held):
             self._note(known, held, now, shard)
             return
         # Kafka creates no topic with a longer name: the record of such a commit is forged.
@@ -80,8 +84,10 @@ class Board:
         if not found:  # All its offsets have expired or were deleted.
             self.forget(group)
             return
-        consumed = self.groups.setdefault(group, Consumed())
+        consumed = self.groups[group] = known or Consumed()
         consumed.take(held, places.pack(found), measures=self._measures)
+        if self._measures:
+            self._arranged.append(consumed)
         self._note(consumed, held, now, shard)
 
     def _note(self, consumed: Consumed, held: Positions, now: int, shard: int) -> None:
@@ -114,17 +120,23 @@ class Board:
         return gone
 
     def want(self, now: int) -> None:
-        """Work out which topics to ask for at `now` (ms), now and then: it reads every position."""
+        """Work out which topics to ask for at `now` (ms), now and then.
+
+        Every position is read once in `WANT_ANEW_MS`; until then a group brings topics with new partitions.
+        """
         if not self._measures or self._wanted_at <= now < self._wanted_at + WANT_MS:
             return
-        self._wanted_at = now
-        since = now - LATELY_MS
-        self.topics = frozenset(
+        is_whole = not self._wanted_anew_at <= now < self._wanted_anew_at + WANT_ANEW_MS
+        self._wanted_anew_at = now if is_whole else self._wanted_anew_at
+        since, groups = now - LATELY_MS, self.groups.values() if is_whole else self._arranged
+        found = frozenset(
             topic
-            for consumed in self.groups.values()
+            for consumed in groups
             for topic, newest in consumed.written.newest_by_topic().items()
             if newest > since
-        ).union(self._unowned)
+        )
+        self.topics = found.union(self._unowned if is_whole else self.topics)
+        self._wanted_at, self._arranged = now, []
 
     def include(self, unowned: frozenset[str]) -> None:
         """Ask for the ends of topics that no member owns, too."""
@@ -143,12 +155,10 @@ class Board:
         self.sample = sample
         self._learn(sample)
         asking.take(self.groups, sample)
-        for name, consumed in self.groups.items():
-            lag = consumed.lag = self._lag(consumed, sample, paused=name in busy)
-            if lag.records is not None:
-                consumed.totals.add(sample.at, lag.records)
+        self._numbering = numbering_of(sample, self._numbering)
+        ends = EndsColumns(sample, self._numbering, self._ends)
+        self.noticed = measure(self.groups, sample, ends, busy, self.windows)
         self.followed = sum(len(consumed.places) for consumed in self.groups.values())
-        self._then = {}
         since = sample.asked_at - before.asked_at if before is not None else 0
         self.asks = asking.choose(self.groups, sample.at, since)
 
@@ -163,7 +173,7 @@ class Board:
         )
 
     def came_at(self, topic: str, partition: int, offset: int) -> int | None:
-        """Return when (ms) the record at an offset was written: -1 not yet, None where nobody knows."""
+        """Return when (ms) the record at an offset was written, as `TopicEnds.came_at`."""
         known = self._ends.get(topic)
         return None if known is None else known.came_at(partition, offset)
 
@@ -177,70 +187,3 @@ class Board:
         for topic in self._ends.keys() - sample.latest.keys() - self.topics:
             del self._ends[topic]
             self._ids.pop(topic, None)
-
-    def _ends_at(self, topic: str, as_of: int) -> list[int]:
-        """Return the ends of a topic's partitions at `as_of` (ms): many groups are compared with the same."""
-        found = self._then.get((topic, as_of))
-        if found is None:
-            known = self._ends.get(topic)
-            found = self._then[topic, as_of] = known.ends_at(as_of) if known is not None else []
-        return found
-
-    def _lag(self, consumed: Consumed, sample: EndsSample, *, paused: bool) -> GroupLag:
-        as_of = _as_of(consumed, sample)
-        topics = {
-            span[0]: self._topic(consumed, span, sample, as_of, paused=paused)
-            for span in consumed.places.layout.spans()
-        }
-        return GroupLag(
-            sample.at,
-            total([topic.records for topic in topics.values()]),
-            most([topic.age_ms for topic in topics.values()]),
-            sum(topic.unknown for topic in topics.values()),
-            topics,
-            as_of,
-            Source.BROKERS if consumed.asked.transactional else Source.TOPIC,
-            consumed.totals,
-            sample.asked_at,
-        )
-
-    def _topic(
-        self, consumed: Consumed, span: Span, sample: EndsSample, as_of: int, *, paused: bool
-    ) -> TopicLag:
-        topic, start, numbers = span
-        ends, known, asked_at = sample.latest.get(topic, ()), self._ends.get(topic), sample.asked_at
-        values, count = consumed.places.values(start, len(numbers)), len(ends)
-        then = self._ends_at(topic, as_of)
-        found: list[int] = []
-        ages: list[int | None] = []
-        waits: list[int | None] = []
-        for partition, offset, committed_at in zip(numbers, values[::2], values[1::2], strict=True):
-            end = ends[partition] if partition < count else UNKNOWN
-            age = waiting = records(offset, committed_at, end, asked_at)
-            if waiting and known is not None:
-                end = min(end, max(offset, then[partition]))
-                waiting = age = end - offset
-                if waiting:
-                    told = known.age(partition, offset, max(as_of, committed_at))
-                    age = None if told is None else told.estimate
-            found.append(end)
-            ages.append(age)
-            waits.append(waiting)
-        consumed.observe(start, waits, sample.at, paused=paused)
-        stable = [sample.last_stable(topic, one) for one in range(count)] if topic in sample.stable else ()
-        partitions = Partitions(consumed.places, start, numbers, (found, ages), asked_at, stable)
-        return TopicLag(total(waits), most(ages), waits.count(None), partitions)
-
-
-def _as_of(consumed: Consumed, sample: EndsSample) -> int:
-    """Return the time (ms) of which positions and ends are compared.
-
-    A group that goes on committing publishes its positions every few seconds: to compare old positions with
-    new ends would show records as waiting that were read long ago. One that has published nothing for longer
-    has committed nothing. The same holds of answers, which come every half a minute.
-    """
-    if consumed.asked.transactional:
-        answered = consumed.asked.answered
-        return answered if consumed.last_commit > answered else max(answered, sample.asked_at)
-    is_fresh = sample.asked_at - FRESH_MS <= consumed.published <= sample.asked_at
-    return consumed.published if is_fresh else sample.asked_at

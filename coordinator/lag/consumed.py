@@ -6,28 +6,36 @@ All of it is packed by partition (`packed/`): hundreds of thousands are followed
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rebalance_monitor.coordinator.commits import positions
-from rebalance_monitor.coordinator.commits.positions import Position
-from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.asking import Asked
 from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.coordinator.lag.packed import places as packed
 from rebalance_monitor.coordinator.lag.packed import tracks
+from rebalance_monitor.coordinator.lag.packed.columns import Columns
 from rebalance_monitor.coordinator.lag.packed.layout import UNKNOWN_PLACE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator, Sequence
 
     from rebalance_monitor.coordinator.lag.measured import GroupLag
+    from rebalance_monitor.coordinator.lag.packed.columns import Ints
     from rebalance_monitor.coordinator.lag.packed.places import Packed, Places
+    from rebalance_monitor.coordinator.lag.retention import Near
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.state.positions import Positions
 
     Place = tuple[str, int]
     """Topic and partition."""
+
+MOST_PENDING = 8
+"""Positions that wait for a sample of ends at most: there may be none while the brokers are away."""
 
 AGREED = 3
 """So many answers of the brokers that were as new as the topic clear a group of pending commits."""
@@ -39,24 +47,27 @@ class Consumed:
 
     `written`: the positions as the topic has them, `published` the clock of these; `places` those that lag
     is measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each
-    place. `kept`: of each place, whether the topic's first offset was no later than the position at the
-    last sample of first offsets; `gaps`: how far before the position, where it is nearer than the end.
+    place, with the positions `taken`; `pending` are those published since, oldest first. `kept`: of each
+    place, whether the topic's first offset was no later than the position at the last sample of first
+    offsets; `near`: of places where that is nearer than the end.
     `went_back`: what positions went back from, until that is published. `lone`: the group has no record of
     its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
-    alternate. `topics_changed`: other topics than before. `body`: positions that were not unpacked.
+    alternate. `topics_changed`: other topics than before. `held`: positions that were not unpacked.
     `shard`: its partition of the offsets topic. `runs`, `table`: how many runs were published with which
     table.
     """
 
     written: Packed = packed.NOTHING
     places: Packed = packed.NOTHING
-    windows: bytearray = field(default_factory=bytearray)
+    windows: bytes = b""
+    taken: Packed = packed.NOTHING
+    pending: tuple[Packed, ...] = ()
     kept: bytearray = field(default_factory=bytearray)
-    gaps: dict[int, int] = field(default_factory=dict)
+    near: dict[int, Near] = field(default_factory=dict)
     went_back: dict[Place, int] = field(default_factory=dict)
     published: int = -1
     last_commit: int = -1
-    body: str = ""
+    held: Positions | None = None
     lag: GroupLag | None = None
     totals: Totals = field(default_factory=Totals)
     lone: bool = False
@@ -71,8 +82,8 @@ class Consumed:
     @property
     def partitions(self) -> int:
         """Return how many partitions have a position."""
-        if self.body:
-            return sum(map(len, positions.places_of(positions.read(self.body)).values()))
+        if self.held is not None:
+            return sum(map(len, positions.places_of(self.held).values()))
         return len(self.places)
 
     @property
@@ -82,7 +93,8 @@ class Consumed:
 
     def start(self, places: Places | Packed) -> None:
         """Measure lag from positions of another source: what was remembered of the partitions is void."""
-        self.places, self.windows, self.kept, self.gaps = packed.NOTHING, bytearray(), bytearray(), {}
+        self.places = self.taken = packed.NOTHING
+        self.windows, self.pending, self.kept, self.near = b"", (), bytearray(), {}
         self.went_back = {}
         self.place(places)
 
@@ -104,13 +116,13 @@ class Consumed:
             is_measured = self.places is self.written
             self.written = now
             if is_measured:
-                self._commit(now)
+                self._put(now)
         return True
 
     def take(self, held: Positions, places: Packed, *, measures: bool = True) -> None:
         """Take positions as a whole: `places` are those of `held`; `measures`: lag is measured from them."""
         self.topics_changed = self.lone != held.lone or self.written.topics != places.topics
-        self.written, self.body, self.last_commit = places, "", places.newest()
+        self.written, self.held, self.last_commit = places, None, places.newest()
         self.runs, self.table = len(held.runs), hash(held.table)
         if not measures:
             self.places = places
@@ -122,7 +134,7 @@ class Consumed:
         now = places if isinstance(places, packed.Packed) else packed.pack(places)
         if now.layout is not self.places.layout:
             self._arrange(now)
-        self._commit(now)
+        self._put(now)
 
     def track(self, topic: str, partition: int) -> Track | None:
         """Return a copy of the windows of a partition, None where it has no position."""
@@ -131,12 +143,8 @@ class Consumed:
 
     def track_at(self, place: int) -> Track:
         """Return a copy of the windows at a place."""
+        settle([self])
         return tracks.unpack(self.windows, place, *self.places.at(place))
-
-    def observe(self, start: int, waits: Iterable[int | None], at: int, *, paused: bool) -> None:
-        """Let the windows from place `start` on take their lag at a sample of `at` (ms)."""
-        for place, waiting in enumerate(waits, start):
-            tracks.observe(self.windows, place, waiting, at, paused=paused)
 
     def restless(self) -> Iterator[tuple[int, str, int]]:
         """Yield place, topic and partition of those whose lag has grown, or is above its low."""
@@ -149,36 +157,67 @@ class Consumed:
         """Return how many partitions have committed another offset since then (ms)."""
         return sum(self.track_at(place).moved > since for place in range(len(self.places)))
 
+    def slowest(self, since: int) -> int:
+        """Return the longest commit interval (ms) of partitions committed since then, -1 if none was."""
+        tracks = map(self.track_at, range(len(self.places)))
+        return max((track.cadence for track in tracks if track.committed > since), default=-1)
+
+    def at_rest(self) -> int:
+        """Return how many records waited just after the offsets moved last, of all partitions together."""
+        return sum(max(0, self.track_at(place).base) for place in range(len(self.places)))
+
+    def _put(self, now: Packed) -> None:
+        """Let lag be measured from positions of the same layout; the windows take them later, with others."""
+        if now.body != self.places.body:
+            if len(self.pending) >= MOST_PENDING:
+                settle([self])
+            self.pending = (*self.pending, now)
+        self.places = now
+
     def _arrange(self, now: Packed) -> None:
         """Make room for other partitions; what was remembered of those that stay is kept."""
-        body, kept, gaps = bytearray(), bytearray(len(now)), dict[int, int]()
-        before = self.places.layout
-        held = [before.place(*one) for one in now.layout]
-        for place, old in enumerate(held):
+        settle([self])
+        body, kept = list[bytes](), bytearray(len(now))
+        near: dict[int, Near] = {}
+        before, values = self.places, now.values()
+        for place, one in enumerate(now.layout):
+            old = before.layout.place(*one)
+            # Until they are committed, they stand where they were.
             if old == UNKNOWN_PLACE:
-                body += tracks.NEW
+                body.append(tracks.NEW)
+                values[2 * place] = values[2 * place + 1] = -1
                 continue
-            body += self.windows[old * tracks.SIZE : (old + 1) * tracks.SIZE]
+            body.append(self.windows[old * tracks.SIZE : (old + 1) * tracks.SIZE])
+            values[2 * place], values[2 * place + 1] = before.at(old)
             kept[place] = self.kept[old]
-            if old in self.gaps:
-                gaps[place] = self.gaps[old]
-        known = self.places
-        values = now.values()
-        for place, old in enumerate(held):
-            # Until they are committed below, they stand where they were.
-            values[2 * place], values[2 * place + 1] = (-1, -1) if old == UNKNOWN_PLACE else known.at(old)
-        self.windows, self.kept, self.gaps = body, kept, gaps
-        self.places = packed.Packed(now.layout, values.tobytes())
+            if old in self.near:
+                near[place] = self.near[old]
+        self.windows, self.kept, self.near = b"".join(body), kept, near
+        self.places = self.taken = packed.Packed(now.layout, values.tobytes())
         self.went_back = {one: before for one, before in self.went_back.items() if now.get(*one) is not None}
 
-    def _commit(self, now: Packed) -> None:
-        """Let the windows take positions of the same layout."""
-        old, new = self.places.values(), now.values()
-        for place in packed.changed(old, new):
-            track = tracks.unpack(self.windows, place, old[2 * place], old[2 * place + 1])
-            windows.commit(track, Position(new[2 * place], new[2 * place + 1]))
-            tracks.pack_into(self.windows, place, track)
-            if track.from_offset >= 0:
-                key = now.layout.at(place)
-                self.went_back[key] = max(self.went_back.get(key, -1), track.from_offset)
-        self.places = now
+
+def settle(groups: Sequence[Consumed]) -> None:
+    """Let the windows of groups take the positions that were published since the last sample, in their order.
+
+    All at once: what numpy costs for one group is more than it is for a thousand partitions.
+    """
+    while late := [one for one in groups if one.pending]:
+        before, now = _values([one.taken for one in late]), _values([one.pending[0] for one in late])
+        columns = Columns(one.windows for one in late)
+        back = np.flatnonzero(columns.commit(before, now)).tolist()
+        ends = list(accumulate(len(one.windows) for one in late))
+        bodies = columns.packed()
+        for one, begin, end in zip(late, [0, *ends], ends, strict=False):
+            one.windows = bodies[begin:end]
+            one.taken, one.pending = one.pending[0], one.pending[1:]
+        for row in back:
+            which = bisect_right(ends, row * tracks.SIZE)
+            one, first = late[which], (ends[which] - len(late[which].windows)) // tracks.SIZE
+            key = one.taken.layout.at(row - first)
+            one.went_back[key] = max(one.went_back.get(key, -1), int(before[row, 0]))
+
+
+def _values(places: list[Packed]) -> Ints:
+    """Return offset and commit time (ms) of each partition of these positions, end to end."""
+    return np.frombuffer(b"".join([one.body for one in places]), np.int64).reshape(-1, 2)

@@ -20,7 +20,8 @@ from rebalance_monitor.coordinator.lag.judging import continuing
 from rebalance_monitor.coordinator.lag.judging.continuing import Silences
 from rebalance_monitor.coordinator.lag.judging.losses import Losses
 from rebalance_monitor.coordinator.lag.judging.standstills import Standstills
-from rebalance_monitor.coordinator.lag.judging.unowned import Unowned, wanted
+from rebalance_monitor.coordinator.lag.judging.unowned import Unowned
+from rebalance_monitor.coordinator.lag.measuring import Windows
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.coordinators import Sample
     from rebalance_monitor.coordinator.lag.costs.handovers import Handover
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.positions import Positions
 
 PARTIAL_SAMPLES = 12
 """So many samples in a row must miss ends until that is reported: leaders move, and brokers restart."""
@@ -45,13 +48,13 @@ _REBALANCED = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
 class News:
     """What one batch brings to lag. now: its clock (ms), -1 without one; wall: the driver's (ms).
 
-    committed: group -> its positions as text; shards: group -> its partition of the offsets topic. removed:
+    committed: group -> its positions; shards: group -> its partition of the offsets topic. removed:
     groups that are gone. rebalancing: groups that the probe saw to; looks: its samples, oldest first.
-    samples: of the topics' ends, oldest first. summaries: group -> the newest. handed: group -> what changed
-    hands since the summary before.
+    samples: of the topics' ends, oldest first. summaries: group -> the newest; fresh: those of this batch.
+    handed: group -> what changed hands since the summary before.
     """
 
-    committed: Mapping[str, str]
+    committed: Mapping[str, Positions]
     removed: Sequence[str]
     rebalancing: AbstractSet[str]
     samples: Sequence[EndsSample]
@@ -61,6 +64,7 @@ class News:
     looks: Sequence[Sample] = ()
     shards: Mapping[str, int] = field(default_factory=dict)
     handed: Mapping[str, Handover] = field(default_factory=dict)
+    fresh: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Lag:
@@ -78,6 +82,7 @@ class Lag:
     ) -> None:
         memory = state or {}
         self.board = board or Board()
+        self.board.windows = Windows(settings.lag_window_ms, settings.falling_behind_ms)
         self._judging = Standstills(settings, cluster, memory.get("judging"))
         self._silences = msgspec.convert(memory.get("silences", {}), Silences)
         self._judging.silences = self._silences
@@ -88,7 +93,6 @@ class Lag:
         self._rebalances = RebalanceCosts(settings, cluster, memory.get("rebalances"))
         self._rebalancing: set[str] = set()
         """Groups that were seen to since the last sample of ends."""
-        self._before: EndsSample | None = None
         self._missed = 0
 
     def snapshot(self) -> dict[str, Any]:
@@ -114,7 +118,7 @@ class Lag:
         for look in news.looks:
             self.board.coordinators.on_sample(look)
         ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall, news.shards)
-        self.board.include(wanted(news.summaries))
+        self.board.include(self._unowned.wanted(news.summaries, news.fresh, news.removed))
         self._rebalancing |= news.rebalancing
         self._rebalancing.update(one.group for one in told if one.group and one.kind in _REBALANCED)
         found = self.on_samples(news.samples, news.summaries, self._rebalancing)
@@ -132,12 +136,12 @@ class Lag:
         return {name: one.lag for name, one in self.board.groups.items() if one.lag is not None}
 
     def publish(
-        self, committed: Mapping[str, str], now: int, shards: Mapping[str, int] | None = None
+        self, committed: Mapping[str, Positions], now: int, shards: Mapping[str, int] | None = None
     ) -> list[Finding]:
         """Take positions that groups have published at the clock `now` (ms); resolves where none are left."""
         known = shards or {}
-        for group, body in committed.items():
-            self.board.publish(group, body, now, known.get(group, -1))
+        for group, held in committed.items():
+            self.board.publish(group, held, now, known.get(group, -1))
         if committed:
             self.board.want(now)
         return self.forget([group for group in committed if group not in self.board.groups], now)
@@ -175,8 +179,6 @@ class Lag:
             self.board.take(sample, busy)
             found += self._check_groups(sample, summaries, busy)
             found += self._unowned.on_sample(sample, summaries, rebalancing)
-            if sample.earliest:
-                self._before = sample
         return found
 
     def _prune(self, summaries: Mapping[str, Mapping[str, Any]], at: int) -> list[Finding]:
@@ -217,15 +219,34 @@ class Lag:
     ) -> list[Finding]:
         found: list[Finding] = []
         self._roll_ups.on_sample(sample.at, self.board.groups)
+        # The order is that of the groups: most have nothing to be judged, and are passed over.
+        concerned = self._concerned()
         for group, consumed in self.board.groups.items():
-            summary = summaries.get(group, {})
-            found += self._losses.on_sample(group, consumed, sample, self._before)
-            found += self._costs.on_sample(group, consumed)
-            found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
-            if summary.get("state") == Status.EMPTY:
-                self._rebalances.forget(group)
-                # The member that stood still has left: `group_empty` is the incident from now on.
-                found += self._judging.end(group, sample.at, "confirmed")
-            elif summary and group not in busy:
-                found += self._judging.on_sample(group, consumed, summary)
+            if group in concerned or consumed.went_back or (consumed.near and sample.earliest):
+                found += self._check(group, consumed, sample, summaries.get(group, {}), busy)
+        return found
+
+    def _concerned(self) -> set[str]:
+        """Return the groups that have something open, or of which something may have to be said."""
+        noticed = self.board.noticed
+        parts = (self._losses, self._costs, self._rebalances, self._judging)
+        return noticed.suspected.union(noticed.losing, *(one.concerned() for one in parts))
+
+    def _check(
+        self,
+        group: str,
+        consumed: Consumed,
+        sample: EndsSample,
+        summary: Mapping[str, Any],
+        busy: Collection[str],
+    ) -> list[Finding]:
+        found = self._losses.on_sample(group, consumed, sample)
+        found += self._costs.on_sample(group, consumed)
+        found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
+        if summary.get("state") == Status.EMPTY:
+            self._rebalances.forget(group)
+            # The member that stood still has left: `group_empty` is the incident from now on.
+            found += self._judging.end(group, sample.at, "confirmed")
+        elif summary and group not in busy:
+            found += self._judging.on_sample(group, consumed, summary)
         return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings.incidents import Incident, end_of, make
+from rebalance_monitor.coordinator.findings.finding import Incident, end_of, make
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding

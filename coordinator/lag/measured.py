@@ -7,19 +7,20 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from struct import unpack_from
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-from rebalance_monitor.coordinator.lag.arithmetic import records
+from rebalance_monitor.coordinator.lag.arithmetic import most, records, total
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import MARKER
+from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.packed.layout import Numbers
     from rebalance_monitor.coordinator.lag.packed.places import Packed
 
@@ -27,7 +28,8 @@ TOTALS_KEPT = 120
 """Totals of a group that are remembered: with a sample every 5 s those of ten minutes."""
 
 _CUT = 2**32
-_NO_AGE = _CUT - 1
+NO_AGE = _CUT - 1
+"""In place of an age that nobody knows; ages are cut below it, at 49 days."""
 
 
 class Source(StrEnum):
@@ -72,31 +74,38 @@ class PartitionLag(NamedTuple):
         return self.stable != UNKNOWN and 0 <= self.stable - self.offset <= MARKER
 
 
+class Compared(NamedTuple):
+    """What one sample gave for many partitions, of which a group's begin at a place of their own.
+
+    `ends`: what lag is measured to (64 bits each); `ages` of the oldest waiting records (ms, 32 bits).
+    """
+
+    sample: EndsSample
+    ends: bytes
+    ages: bytes
+
+
 class Partitions(Sequence[PartitionLag]):
     """The partitions of one topic as a sample found them; immutable, so any thread may read them.
 
     `packed`: the positions of the group at the sample, of which this topic's begin at `start`; `numbers`: its
-    partitions. `found`: what lag is measured to, and the ages of the oldest waiting records (ms, cut at 49
-    days). `asked_at`: when (ms) the ends were asked for. `stable`: last stable offsets by partition, () where
-    none is held up.
+    partitions. `compared`: the sample, in which the group's begin at `first`. `stable`: last stable offsets
+    by partition, () where none is held up.
     """
 
-    __slots__ = ("_ages", "_asked_at", "_ends", "_numbers", "_packed", "_stable", "_start")
+    __slots__ = ("_compared", "_first", "_numbers", "_packed", "_stable", "_start")
 
     def __init__(
         self,
         packed: Packed,
         start: int,
         numbers: Numbers,
-        found: tuple[Sequence[int], Sequence[int | None]],
-        asked_at: int,
+        compared: Compared,
+        first: int,
         stable: Sequence[int] = (),
     ) -> None:
         self._packed, self._start, self._numbers = packed, start, numbers
-        ends, ages = found
-        self._ends = array("q", ends).tobytes()
-        self._ages = array("I", [_NO_AGE if age is None else min(age, _NO_AGE - 1) for age in ages]).tobytes()
-        self._asked_at, self._stable = asked_at, stable
+        self._compared, self._first, self._stable = compared, first + start, stable
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -110,13 +119,13 @@ class Partitions(Sequence[PartitionLag]):
         if isinstance(place, slice):
             return [self[one] for one in range(len(self))[place]]
         number = range(len(self))[place]
-        partition = self._numbers[number]
+        partition, compared = self._numbers[number], self._compared
         offset, at = self._packed.at(self._start + number)
-        (end,) = unpack_from("=q", self._ends, 8 * number)
-        (age,) = unpack_from("=I", self._ages, 4 * number)
+        end = memoryview(compared.ends).cast("q")[self._first + number]
+        age = memoryview(compared.ages).cast("I")[self._first + number]
         stable = self._stable[partition] if partition < len(self._stable) else UNKNOWN
-        waiting = records(offset, at, end, self._asked_at)
-        return PartitionLag(partition, offset, at, end, waiting, None if age == _NO_AGE else age, stable)
+        waiting = records(offset, at, end, compared.sample.asked_at)
+        return PartitionLag(partition, offset, at, end, waiting, None if age == NO_AGE else age, stable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +207,10 @@ class Totals(Sequence[tuple[int, int]]):
         return since + pairs[2 * number], pairs[2 * number + 1]
 
 
+NO_TOTALS = Totals()
+
+
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class GroupLag:
     """A group's lag at one sample (`at`, ms): sums and worst of its topics, None where it is of none.
@@ -213,13 +226,51 @@ class GroupLag:
     topics: Mapping[str, TopicLag]
     as_of: int = -1
     source: Source = Source.TOPIC
-    totals: Totals = field(default_factory=Totals, compare=False, repr=False)
+    totals: Totals = field(default=NO_TOTALS, compare=False, repr=False)
     asked_at: int = -1
 
     @property
     def ends_source(self) -> EndsSource:
         """Return where the ends come from that lag is measured to."""
         return EndsSource.INTERPOLATED if self.as_of < self.asked_at else EndsSource.BROKERS
+
+
+class Topics(Mapping[str, TopicLag]):
+    """A group's lag by topic, made when a caller reads it; immutable, so any thread may read it.
+
+    `packed`: the positions of the group at the sample `compared`, in which they begin at `first`.
+    """
+
+    __slots__ = ("_compared", "_first", "_made", "_packed")
+
+    def __init__(self, packed: Packed, compared: Compared, first: int) -> None:
+        self._packed, self._compared, self._first = packed, compared, first
+        self._made: dict[str, TopicLag] | None = None
+
+    def __getitem__(self, topic: str) -> TopicLag:
+        return self._topics()[topic]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed.topics)
+
+    def __len__(self) -> int:
+        return len(self._packed.topics)
+
+    def _topics(self) -> dict[str, TopicLag]:
+        if self._made is None:
+            self._made = {
+                topic: self._topic(topic, start, numbers)
+                for topic, start, numbers in self._packed.layout.spans()
+            }
+        return self._made
+
+    def _topic(self, topic: str, start: int, numbers: Numbers) -> TopicLag:
+        sample = self._compared.sample
+        count = len(sample.latest.get(topic, ()))
+        stable = [sample.last_stable(topic, one) for one in range(count)] if topic in sample.stable else ()
+        found = Partitions(self._packed, start, numbers, self._compared, self._first, stable)
+        waits = [one.records for one in found]
+        return TopicLag(total(waits), most([one.age_ms for one in found]), waits.count(None), found)
 
 
 def _number(one: PartitionLag) -> int:

@@ -22,28 +22,22 @@ PUBLISH_MS = 5_000
 WAIT_MS = 1_500
 """A group that is not touched when its positions are due may be soon: decoding it is the dearest part."""
 
-_OFFSET_BYTES = 8
 MAX_LONE = 200
 MAX_LONE_IN_HISTORY = 10_000
 MAX_LONE_BYTES = 16_384
 """Of a group without a record of its own: some 1,000 partitions."""
 
 
-def on_commits(shard: ShardState, group: str, state: GroupState, at: int, parts: tuple[bytes, bytes]) -> None:
-    """Keep a commit run of `at` (ms); `parts` are T and O of the row contract."""
-    held = state.positions
-    positions.keep(held, at, *parts)
-    held.commits += len(parts[1]) // _OFFSET_BYTES
-    if group not in shard.unpublished:
-        shard.unpublished[group] = shard.now + PUBLISH_MS
+def on_commits(shard: ShardState, group: str) -> None:
+    """Publish the positions of a group that has committed, unless they are due already."""
+    shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
 
 
 def on_lone_commits(shard: ShardState, group: str, at: int, parts: tuple[bytes, bytes]) -> None:
     """Keep a commit run of a group without a record of its own."""
     text = shard.lone.pop(group, "")
     held = positions.read(text) if text else Positions(lone=True)
-    positions.keep(held, at, *parts)
-    held.commits += len(parts[1]) // _OFFSET_BYTES
+    positions.take_commits(held, at, *parts)
     _keep_lone(shard, group, held)
 
 
@@ -77,7 +71,8 @@ def adopt(shard: ShardState, group: str, state: GroupState) -> None:
     if text:
         state.positions = positions.read(text)
         state.positions.lone = False
-        shard.unpublished.setdefault(group, -1)
+        if group not in shard.unpublished:
+            shard.unpublished = {group: -1, **shard.unpublished}
 
 
 def forget(shard: ShardState, group: str) -> None:
@@ -95,9 +90,13 @@ def publish(shard: ShardState, reader: int) -> list[PositionsOut]:
     if reader != shard.reader:
         shard.reader = reader
         shard.unpublished |= dict.fromkeys((*shard.groups, *shard.lone), -1)
-    now, live = shard.now, shard.groups.live
-    come = [(group, at) for group, at in shard.unpublished.items() if at <= now]
-    due = [group for group, at in come if group in live or at <= now - WAIT_MS]
+    now, live, due = shard.now, shard.groups.live, []
+    for group, at in shard.unpublished.items():
+        if at > now:
+            # They stand in the order of their times.
+            break
+        if group in live or at <= now - WAIT_MS:
+            due.append(group)
     return [out for group in sorted(due) if (out := _published(shard, group)) is not None]
 
 
@@ -112,18 +111,18 @@ def _published(shard: ShardState, group: str) -> PositionsOut | None:
         return _published_lone(shard, group, is_marked=is_marked)
     held = state.positions
     held.marked |= is_marked
-    return PositionsOut(group, positions.published(held)) if held.runs or held.table else None
+    return PositionsOut(group, positions.copied(held)) if held.runs or held.table else None
 
 
 def _published_lone(shard: ShardState, group: str, *, is_marked: bool) -> PositionsOut | None:
     text = shard.lone.get(group)
     if text is None:
         return None
+    held = positions.read(text)
     if is_marked:
-        held = positions.read(text)
         held.marked = True
-        text = shard.lone[group] = positions.published(held)
-    return PositionsOut(group, text)
+        shard.lone[group] = positions.published(held)
+    return PositionsOut(group, held)
 
 
 def _keep_lone(shard: ShardState, group: str, held: Positions) -> None:

@@ -1,6 +1,9 @@
 """Judging the lag of one partition without thresholds on it, as Burrow does: by what moved in a window.
 
-The window is ten of the partition's own commit intervals, at least a minute. Within it
+The window is ten of the partition's own commit intervals, at least a minute. An interval is how long records
+waited until the next commit: a client that commits what is new only commits nothing while nothing comes. A
+longer interval is believed at once, a shorter one by and by: commits come close together where members join
+one after the other. Within the window
 
 - *stalled*: commits go on, the partition's own or its owner's others, and its offset stands still while
   records wait and grow more;
@@ -15,12 +18,8 @@ anew when it is over.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
-
-if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.commits.positions import Position
 
 COMMITS = 10
 """A window is so many commit intervals."""
@@ -48,7 +47,7 @@ class Track(msgspec.Struct, gc=False):
     `offset`, `committed`: its position, and when that was committed. `moved`: when the offset last moved.
     `base`: its lag just after that. `grown`: since when more waits. `cadence`: its usual time between
     commits. `rising`: since when its lag has not gone down, from `low`; `risen`: when it last went up;
-    `lag`: the last one. `from_offset`: what it went back from.
+    `lag`: the last one. `packed/columns.py` has the rules.
     """
 
     offset: int = -1
@@ -60,7 +59,6 @@ class Track(msgspec.Struct, gc=False):
     rising: int = -1
     low: int = -1
     lag: int = -1
-    from_offset: int = -1
     risen: int = -1
 
 
@@ -73,42 +71,6 @@ class Owner(msgspec.Struct, frozen=True, gc=False):
 
     committed: int = -1
     cadence: int = -1
-
-
-def commit(track: Track, position: Position) -> None:
-    """Take the newest position."""
-    if position.at > track.committed >= 0:
-        gap = position.at - track.committed
-        track.cadence = gap if track.cadence < 0 else track.cadence + (gap - track.cadence) // SMOOTHING
-    if position.offset < track.offset:
-        # It reads again what it had read: its lag rises for that alone.
-        track.rising = track.low = -1
-        track.from_offset = max(track.from_offset, track.offset)
-    if position.offset != track.offset:
-        track.moved, track.base, track.grown = position.at, -1, -1
-    track.offset, track.committed = position.offset, max(track.committed, position.at)
-
-
-def observe(track: Track, lag: int | None, at: int) -> None:
-    """Take the lag at a sample of `at` (ms); an unknown one says nothing and ends nothing."""
-    if lag is None:
-        return
-    if track.base < 0 or lag < track.base:
-        # The first sample since it moved; or the log was cut.
-        track.base, track.grown = lag, -1
-    elif lag > track.base + MARKER and track.grown < 0:
-        track.grown = at
-    if lag < track.lag or lag <= track.low or track.rising < 0:
-        # A rise begins at the last sample of its low: lag that stays the same does not grow.
-        track.rising, track.low = at, lag
-    elif lag > track.lag:
-        track.risen = at
-    track.lag = lag
-
-
-def pause(track: Track) -> None:
-    """Begin the windows anew: the group rebalances, or what became of it is not known."""
-    track.grown = track.rising = track.low = track.base = -1
 
 
 def window(track: Track, owner: Owner, least_ms: int, published_ms: int = PUBLISHED_MS) -> int:

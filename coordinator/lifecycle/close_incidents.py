@@ -1,8 +1,8 @@
-"""The end of what a group has open, where its state ends: nothing that comes later could close it.
+"""Resolves all open incidents of a group when its state ends: nothing later could resolve them.
 
-A group's state ends when the group is removed, moves to the other protocol or is retired, and when a record
-shows that what was known is another group's: of another type without a tombstone between, or by a transition
-that no group makes.
+The state of a group ends when the group is removed, moves to the other protocol or is retired. It also ends
+when a record shows that the known state is another group's: the record is of another type without a tombstone
+between, or no group makes that transition.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def begin_anew(state: GroupState, scene: Scene, group_type: str) -> list[Finding]:
-    """End what is open and forget what was known: the group turns out to be another one."""
+    """Resolve all open incidents and forget the state: the group turns out to be another one."""
     found = ended(state, scene, "withdrawn") if state.group_type else []
     forget(state, group_type)
     return found
@@ -36,15 +36,15 @@ def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:
     )
     found += unsubscribed_topics.close(state, scene, resolution)
     found += silent_members.resolve_departed(state, state, scene, [])
-    rule, _, skewed = state.checks.skewed.partition("/")
-    empty = state.empty
+    empty, checks = state.empty, state.checks
+    rule, _, skewed = checks.skewed.partition("/")
     storm = state.storm.incident if storm_module.is_open(state.storm) else ""
-    held: list[tuple[Kind, str, int | None, Details]] = [
+    held: list[tuple[Kind, str, int, Details]] = [
         (Kind.GROUP_EMPTY, empty.incident, empty.at, {"empty_ms": max(0, scene.ts - empty.at)}),
         (Kind.STORM, storm, state.storm.opened_at, {"total": state.storm.total}),
-        (Kind.ASSIGNMENT_SKEWED, skewed, None, {"rule": rule}),
-        (Kind.GROUP_TOO_LARGE, state.checks.too_large, None, {}),
-        (Kind.PARTITIONS_UNASSIGNED, state.checks.unassigned, None, {}),
+        (Kind.ASSIGNMENT_SKEWED, skewed, checks.skewed_at, {"rule": rule}),
+        (Kind.GROUP_TOO_LARGE, checks.too_large, checks.too_large_at, {}),
+        (Kind.PARTITIONS_UNASSIGNED, checks.unassigned, checks.unassigned_at, {}),
     ]
     return found + [_closed(state, scene, *one, resolution) for one in held if one[1]]
 
@@ -54,7 +54,7 @@ def _closed(
     scene: Scene,
     kind: Kind,
     incident: str,
-    opened_at: int | None,
+    opened_at: int,
     details: Details,
     resolution: str,
 ) -> Finding:

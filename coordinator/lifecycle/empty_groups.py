@@ -1,24 +1,28 @@
-"""Groups without members: their offsets expire, some should never stand empty, in the end they retire."""
+"""Groups without members: their offsets expire, some must never be empty, in the end they retire."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.rebalance import baselines, visits
+from rebalance_monitor.coordinator.rebalance import baselines, habits, report, visits
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.state_machine import Status
+from rebalance_monitor.coordinator.storms import storm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.context import Scene
-    from rebalance_monitor.coordinator.findings.finding import Details, Finding
+    from rebalance_monitor.coordinator.departure.verdicts import Departure
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Details, Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.membership import Change
     from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 _MAX_ORPHANS = 10_000
@@ -27,7 +31,7 @@ _MAX_ORPHANS = 10_000
 def note_orphan(shard: ShardState, group: str, at: int) -> None:
     """Note a commit at `at` (ms) to a group of which no record of its own was read so far.
 
-    In a cleaned log the commits of a group stand before the record that says that it is empty since.
+    In a cleaned log the commits of a group come before the record that shows that it is empty.
     """
     if group in shard.orphans or len(shard.orphans) < _MAX_ORPHANS:
         shard.orphans[group] = max(shard.orphans.get(group, -1), at)
@@ -53,10 +57,10 @@ def expiry(state: GroupState, settings: DetectionSettings) -> int:
 def kept_until(state: GroupState, settings: DetectionSettings) -> int:
     """Until when (ms) the coordinator keeps the newest offset of a group without members.
 
-    A classic group's retention runs from the moment it became empty, whatever is committed to it after that
-    (KIP-211); that of epoch-based groups from each commit, so one that had long had nothing to commit loses
-    its offsets as soon as its last member goes. So does that of a group which never had a member: it has no
-    protocol type, and who commits to it assigns itself its partitions.
+    The retention of a classic group runs from the moment it became empty, whatever is committed after that
+    (KIP-211). For epoch-based groups it runs from each commit, so a group with old commits loses its offsets
+    as soon as its last member departs. For a group that never had a member it runs from each commit too: the
+    group has no protocol type, and its committers use assign().
     """
     since = state.last_commit if _keeps_commits(state) and state.last_commit >= 0 else state.cst
     return since + settings.offsets_retention_ms
@@ -65,7 +69,7 @@ def kept_until(state: GroupState, settings: DetectionSettings) -> int:
 def on_commit(state: GroupState, scene: Scene, at: int, topics: Iterable[str]) -> list[Finding]:
     """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer."""
     if state.last_commit < 0 or state.empty.expiring:
-        # From now on it has offsets that expire, or such as expire later.
+        # From now on it has offsets that expire, or its offsets expire later.
         state.wake = 0
     state.last_commit = max(state.last_commit, at)
     visits.note(state, at, topics)
@@ -78,7 +82,7 @@ def _keeps_commits(state: GroupState) -> bool:
 
 
 def retired(state: GroupState, settings: DetectionSettings, now: int) -> bool:
-    """Whether the group has been empty for so long that its state can go, quietly."""
+    """Whether the group has been empty for so long that its state can be removed without a finding."""
     return state.status == Status.EMPTY and now >= _retirement(state, settings)
 
 
@@ -87,8 +91,17 @@ def resolve_expiring(state: GroupState, scene: Scene, resolution: str) -> list[F
     if not state.empty.expiring:
         return []
     incident, state.empty.expiring = state.empty.expiring, ""
-    details: Details = {"retention_ms": scene.settings.offsets_retention_ms}
-    return [scene.resolve(Kind.OFFSETS_EXPIRING, state, incident, resolution, at=scene.ts, details=details)]
+    return [
+        scene.resolve(
+            Kind.OFFSETS_EXPIRING,
+            state,
+            incident,
+            resolution,
+            at=scene.ts,
+            opened_at=state.empty.expiring_at,
+            details={"retention_ms": scene.settings.offsets_retention_ms},
+        )
+    ]
 
 
 def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
@@ -120,14 +133,50 @@ def stands_empty(state: GroupState, scene: Scene) -> list[Finding]:
     return [found]
 
 
-def severity(scene: Scene, beside: Iterable[Finding]) -> Severity:
-    """Return how loud it is that a group became empty: as the faults that took its last members."""
+def became_empty(
+    state: GroupState,
+    scene: Scene,
+    change: Change,
+    gone: list[Departure],
+    causes: tuple[CauseEntry, ...],
+    beside: list[Finding],
+    *,
+    at: int,
+    details: Details | None = None,
+    **fields: Any,  # noqa: ANN401 -- the remaining fields of Finding, checked by its constructor
+) -> list[Finding]:
+    """Open `group_empty` at `at` (ms), and resolve the incidents of an assignment.
+
+    `gone`: the last members, with the findings about them (`beside`). The severity is that of the faults that
+    took them.
+    """
     is_wanted = scene.settings.is_always_on(scene.group)
-    return massed.loudest(beside, Severity.CRITICAL if is_wanted else KINDS[Kind.GROUP_EMPTY].severity)
+    usual = Severity.CRITICAL if is_wanted else KINDS[Kind.GROUP_EMPTY].severity
+    empty = scene.find(
+        Kind.GROUP_EMPTY,
+        state,
+        at=at,
+        phase="opened",
+        severity=massed.loudest(beside, usual),
+        causes=causes,
+        members=report.member_entries(change, gone),
+        opened_at=at,
+        details={
+            "ended_by": report.ended_by(causes),
+            **habits.describe(state, scene.settings, at),
+            **report.unlisted(change, gone),
+            **(details or {}),
+        },
+        **fields,
+    )
+    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, at, []
+    state.empty.is_reported = not scene.history
+    ended = assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
+    return [empty, *beside, *ended, *storm.note_generation(state, scene, change, at, causes)]
 
 
 def settle(state: GroupState, scene: Scene) -> list[Finding]:
-    """Take an epoch-based group for empty once all of its members would be known."""
+    """Count an epoch-based group as empty once all of its members would be known."""
     if state.status != Status.UNKNOWN or state.members or not baselines.knows_members(state, scene.ts):
         return []
     state.status, state.cst, state.dirty = Status.EMPTY, max(state.cst, state.ts), True
@@ -135,7 +184,7 @@ def settle(state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
-    """Say once that the offsets of a group without members are about to expire at `now` (ms)."""
+    """Report once that the offsets of a group without members are about to expire at `now` (ms)."""
     settings = scene.settings
     at = max(state.cst, kept_until(state, settings) - settings.offsets_expiring_ms)
     if state.status != Status.EMPTY or state.empty.expiring or state.last_commit < 0 or now < at:
@@ -151,7 +200,7 @@ def on_clock(state: GroupState, scene: Scene, now: int) -> list[Finding]:
         opened_at=at,
         details={"expires_at": kept_until(state, settings), "retention_ms": settings.offsets_retention_ms},
     )
-    state.empty.expiring = found.incident or ""
+    state.empty.expiring, state.empty.expiring_at = found.incident or "", at
     return [found]
 
 

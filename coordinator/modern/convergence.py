@@ -14,10 +14,9 @@ from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, ranked
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import counted, joined, names_of, replaced
+from rebalance_monitor.coordinator.findings.wording import counted
 from rebalance_monitor.coordinator.lifecycle import empty_groups
 from rebalance_monitor.coordinator.rebalance import (
     baselines,
@@ -27,7 +26,7 @@ from rebalance_monitor.coordinator.rebalance import (
     successors,
     visits,
 )
-from rebalance_monitor.coordinator.rebalance.rebalance_causes import remember
+from rebalance_monitor.coordinator.rebalance.rebalance_causes import joined, remember, replaced
 from rebalance_monitor.coordinator.state.group_state import Changes
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
@@ -50,7 +49,7 @@ def on_status(state: GroupState, before: str, scene: Scene) -> list[Finding]:
     if not state.changes.bumps:
         return replaced + stuck_rebalances.settle(state, scene, "completed")
     if state.status == Status.EMPTY and before == Status.EMPTY and not state.changes.departed:
-        # Its last member went with this bump, and compaction left nothing of it.
+        # Its last member departed with this bump, and compaction has removed the tombstone.
         state.changes.bumps, state.cst = 0, scene.ts
         return replaced
     found = stuck_rebalances.settle(state, scene, "completed")
@@ -96,8 +95,7 @@ def _departures(state: GroupState) -> list[Departure]:
     kept = state.changes
     for member, numbers, verdict in zip(kept.departed, kept.silences, kept.verdicts, strict=True):
         causes = tuple(
-            CauseEntry(Cause(str(cause)), float(share), str(why), *names_of(member))
-            for cause, share, why in verdict
+            CauseEntry.of(member, Cause(str(cause)), float(share), str(why)) for cause, share, why in verdict
         )
         silence, session, rebalance, usual, *_ = numbers
         seen = Measured(session, rebalance, silence, usual, goodbye=True)
@@ -164,7 +162,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
 
 
 def _is_own_step(state: GroupState, change: Change) -> bool:
-    """Whether a streams group went on by itself: each warm-up task that caught up bumps the epoch (4.4)."""
+    """Whether a streams group bumped its epoch by itself, as it does for each warmed-up task (4.4)."""
     moved = change.joined or change.left or change.replaced
     same = not (moved or state.changes.resubscribed or state.changes.rehashed)
     return same and state.group_type == "streams"
@@ -194,7 +192,7 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
     for member in state.members:
         if member.member_id in state.changes.resubscribed:
             why = subscriptions.changed(state.subscriptions.topics.get(member.subscribed, ()))
-            found.append(CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.95, why, *names_of(member)))
+            found.append(CauseEntry.of(member, Cause.SUBSCRIPTION_CHANGED, 0.95, why))
     return ranked(found or _same_members(state))
 
 
@@ -247,29 +245,17 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
     beside = report.departed(state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY), state)
     # Members may come to an empty group and go before they have acknowledged anything.
     again = report.refilled(state, scene, state.epochs.bumped_at) if state.empty.incident else []
-    empty = scene.find(
-        Kind.GROUP_EMPTY,
+    return again + empty_groups.became_empty(
         state,
+        scene,
+        change,
+        gone,
+        causes,
+        beside,
         at=scene.ts,
-        phase="opened",
-        severity=empty_groups.severity(scene, beside),
         previous_generation=state.epochs.stable if state.epochs.stable >= 0 else None,
         members_affected=len(gone) + state.changes.uncounted,
-        causes=causes,
-        members=report.member_entries(change, gone),
-        opened_at=scene.ts,
-        details={"ended_by": report.ended_by(causes), **report.unlisted(change, gone)},
     )
-    state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, scene.ts, []
-    state.empty.is_reported = not scene.history
-    found = [
-        *again,
-        empty,
-        *beside,
-        *assignment_skew.close(state, scene),
-        *unassigned_partitions.close(state, scene),
-    ]
-    return found + storm.note_generation(state, scene, change, scene.ts, causes)
 
 
 def _refilled(state: GroupState, scene: Scene) -> list[Finding]:

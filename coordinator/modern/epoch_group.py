@@ -1,13 +1,16 @@
 """Epoch-based groups (KIP-848 consumer, share and streams groups): records into state.
 
 Every membership change bumps the group epoch, so one `rebalance` here is one convergence: from the first
-bump until every member has acknowledged the newest target epoch (`convergence.py` reports it). Tombstones are
-written the moment a member leaves or is fenced, with no join barrier, so silences are sharp. Session timeouts
-are in no record: they are broker configuration. Consumer groups name topic ids and commits names, so a commit
-is given to a member only where the group subscribes to one topic, or where `topic_names.py` has learned which
-is which. Streams groups (KIP-1071) assign tasks, of which the topology record names the source topics; where
-it was written after a member's last assignment, that member's commits are not known before its next one.
-Members of share groups commit nothing here.
+bump until every member has acknowledged the newest target epoch (`convergence.py` reports it).
+
+- Tombstones are written the moment a member leaves or is fenced, without a join phase, so the length of a
+  silence is exact.
+- Session timeouts are in no record: they are broker configuration.
+- Records of consumer groups hold topic ids, commits hold names. So a commit belongs to a member only if the
+  group subscribes to one topic, or if `topic_names.py` has resolved the ids.
+- Streams groups (KIP-1071) assign tasks; the topology record names their source topics. If it was written
+  after a member's last assignment, that member's commits are not known before its next one.
+- Members of share groups commit nothing to this topic.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ _CLOSING_RECORDS = _GROUP_RECORDS | _TARGET_RECORDS | _CURRENT_RECORDS
 """With these a write may end; a member's own record or tombstone is followed by one of them in the same."""
 
 _TOPIC_RECORDS = frozenset({4, 9})
-"""What a group's topics are, before a hash stood for it (up to 4.0); written when that changes."""
+"""A group's topics, which a hash replaced in 4.1; written when they change."""
 
 _PATTERN_RECORD, _TOPOLOGY_RECORD = 16, 23
 _OF_GROUP = -1
@@ -155,7 +158,7 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
         return told + storm.note_departure(state, scene, before, causes)
     now = _described(state, member_id, value, scene, before)
     if before is None and (state.rebalances.migrated <= 0 or now.version == _OF_GROUP):
-        # Who speaks the classic protocol came with the group that was migrated.
+        # A member of the classic protocol came with the group that was migrated.
         state.changes.newcomers.append(member_id)
     elif (
         before
@@ -235,7 +238,7 @@ def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -
             member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
             # Kafka counts the states of streams members from 1, those of the others from 0.
             found = _number(value, "state") - (state.group_type == STREAMS)
-            # Who says that it goes is left in the state that it was in, and has nothing to give up any more.
+            # A member that announces its departure keeps its state, and has nothing more to give up.
             member.epoch_state = 0 if member.epoch == AWAY else found
             _assign(state, member, _given(state, value))
             told += silent_members.on_sign(state, scene, member, gone=False)

@@ -1,11 +1,16 @@
 """Why a member of an epoch-based group departed: decided at its tombstone, kept until convergence.
 
-Leaving, a session fence and a rebalance-timeout fence write the same tombstones. A member that still had to
-revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, near-certainly; a static member
-that announced its departure (epoch -2) is known, and one that goes before its session can have expired was
-removed; the rest is told by silence, which is sharp here because no join barrier stands between the removal
-and its record. Commits do not extend these sessions, heartbeats do, which a stalled application's client goes
-on sending: each new epoch is acknowledged by one of these.
+Leaving, a session fence and a rebalance-timeout fence write the same tombstones.
+
+- A member that had to revoke (state UNREVOKED) for its whole rebalance timeout was fenced for that, almost
+  certainly.
+- A static member that announced its departure (epoch -2) left. One that departs before its session can have
+  expired was removed.
+- Any other member is judged by its silence. Its length is exact, because no join phase lies between the
+  removal and its record.
+
+Heartbeats extend these sessions, commits do not. The client of a stalled application goes on sending
+heartbeats, and each new epoch is acknowledged by one.
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from rebalance_monitor.coordinator.departure.observe import is_telling_silence, 
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import names_of, seconds
+from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.modern import rejoins
 from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.decoders.layouts.twins import replace
@@ -77,7 +82,7 @@ def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure |
         return None
     why = "the record that describes it was not read: neither its timeouts nor its instance id are known"
     return Departure(
-        member, _judge(state, member, scene).seen, (CauseEntry(Cause.UNKNOWN, 1.0, why, *names_of(member)),)
+        member, _judge(state, member, scene).seen, (CauseEntry.of(member, Cause.UNKNOWN, 1.0, why),)
     )
 
 
@@ -142,9 +147,9 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
 
 
 def _is_young(member: Member, told: int) -> bool:
-    """Whether it has never committed and was `told` (ms) of nothing after its first heartbeats.
+    """Whether it has never committed, and `told` (ms), its newest heartbeat, is one of its first.
 
-    Members of share and streams groups may commit nothing that is seen, however old they are.
+    Members of share and streams groups may make no commit on this topic, however old they are.
     """
     return not member.commits and told < member.joined_at + member.session_timeout // _LEAST_HEARTBEATS
 
@@ -189,9 +194,10 @@ def _family(member: Member, members: list[Member]) -> str:
 
 
 def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Departure:
-    """Tell an expired session from a removal by hand: a static member that is closed only says that it goes.
+    """Distinguish an expired session from a removal by an administrator.
 
-    Its last sign of life may be a heartbeat later than the one that its session runs from.
+    A static member that is closed announces its departure; it is not removed.
+    Its last sign of life may be a heartbeat later than the one from which its session runs.
     """
     said = "after it announced its departure" if member.epoch == AWAY else "without announcing it"
     why = f"silent {seconds(seen.silence)}, {said}; session timeout {seconds(seen.session)}"
@@ -204,9 +210,7 @@ def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Dep
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.9),)
     else:
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.55), (Cause.UNKNOWN, 0.45))
-    return Departure(
-        member, seen, tuple(CauseEntry(cause, share, why, *names_of(member)) for cause, share in shares)
-    )
+    return Departure(member, seen, tuple(CauseEntry.of(member, cause, share, why) for cause, share in shares))
 
 
 def _fits(member: Member, seen: Measured, early: int, *, speaks: bool, holds: bool) -> bool:
@@ -233,7 +237,7 @@ def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
         f"it had {seconds(took)} to give up partitions; rebalance timeout {seconds(limit)}, "
         "which starts again where a coordinator was loaded meanwhile"
     )
-    entry = CauseEntry(Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why, *names_of(member))
+    entry = CauseEntry.of(member, Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why)
     rest = [changed(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes]
     return Departure(member, usual.seen, (entry, *rest))
 
@@ -248,4 +252,4 @@ def _fenced(member: Member, scene: Scene) -> Departure | None:
     seen = Measured(*timeouts, silence, max(member.cadence, 0), goodbye=True)
     took = seconds(scene.ts - member.acked_at)
     why = f"it had {took} to give up partitions; rebalance timeout {seconds(member.rebalance_timeout)}"
-    return Departure(member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, 0.95, why, *names_of(member)),))
+    return Departure(member, seen, (CauseEntry.of(member, Cause.JOIN_DEADLINE_MISSED, 0.95, why),))

@@ -1,10 +1,10 @@
 """Members of epoch-based groups whose end was cleaned away before it was read.
 
-Compaction removes tombstones a day after they were written (`delete.retention.ms`). A monitor that was away
-for longer never reads those of a member that went meanwhile, and would wait for its acknowledgement without
-end. What its going leaves is the bump of the epoch. So one of which nothing was read since records may be
-missing is gone once it has been behind for as long as no coordinator keeps anybody: its session and rebalance
-timeout. No finding says so, because when and why it left is not on the topic any more.
+Compaction removes tombstones a day after they were written (`delete.retention.ms`). A monitor that was down
+for longer never reads the tombstones of members that departed meanwhile, and would wait for their
+acknowledgement without end. Only the bump of the epoch remains. So a member without a record since records
+may be missing is dropped once it has been behind for its session and rebalance timeout: no coordinator keeps
+a member for longer. No finding is published: the topic no longer shows when and why it departed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Members of the classic protocol in a KIP-848 group: they rejoin for each new epoch.
 
-The answer to their next heartbeat tells them to, and from it on they have their rebalance timeout. Heartbeats
-go on meanwhile, so one whose application never polls is fenced for that, and not for its session.
+The answer to their next heartbeat asks them to, and from it on they have their rebalance timeout. Heartbeats
+go on meanwhile. So a member whose application never polls is fenced by its rebalance timeout, and not by its
+session.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import owes
 from rebalance_monitor.coordinator.departure.verdicts import Departure
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import names_of, seconds
+from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
 
 if TYPE_CHECKING:
@@ -26,9 +27,9 @@ _CONFIDENCE = 0.9
 
 
 def missed(state: GroupState, member: Member, scene: Scene, seen: Measured) -> Departure | None:
-    """Whether it was fenced for not rejoining in time; asked of one that rejoined for no epoch since.
+    """Whether a member that has rejoined for no epoch since was fenced for not rejoining in time.
 
-    No client sends fewer heartbeats than three in a session, so it is told up to a third of that later.
+    Clients send at least three heartbeats in a session, so it learns of an epoch up to a third of that later.
     """
     behind = member.version == OF_MEMBER and 0 <= member.epoch < state.generation and not owes(member)
     took = scene.ts - state.epochs.bumped_at
@@ -39,6 +40,4 @@ def missed(state: GroupState, member: Member, scene: Scene, seen: Measured) -> D
         return None
     why = f"it had {seconds(took)} to rejoin for a new epoch; rebalance timeout "
     why += seconds(member.rebalance_timeout)
-    return Departure(
-        member, seen, (CauseEntry(Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why, *names_of(member)),)
-    )
+    return Departure(member, seen, (CauseEntry.of(member, Cause.JOIN_DEADLINE_MISSED, _CONFIDENCE, why),))

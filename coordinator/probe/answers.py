@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
 _SOON_MS = 50
-# A barrier of which the first look is forgotten, but not who answered the one before, lasts hardly longer.
+# The first sample of a join phase may be forgotten before the answers to the one before; few last longer.
 _KEPT_MS = 600_000
 
 
@@ -64,13 +64,13 @@ class LastAnswers:
 
 
 class Unanswered:
-    """Looks that some coordinator did not answer, that saw none, or that took long; `state`: a snapshot."""
+    """Samples without the answer of some coordinator, without coordinators, or slow; `state`: a snapshot."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         memory = state or {}
-        # Time of the look -> the brokers that answered it, None where it saw no coordinators.
+        # Time of the sample -> the brokers that answered it, None if it lists no coordinators.
         self._answered: dict[int, list[int] | None] = dict(memory.get("answered", ()))
-        # Time of the look -> how long (ms) it took, where that is not next to nothing.
+        # Time of the sample -> how long (ms) it took, if that is more than next to nothing.
         self._took: dict[int, int] = dict(memory.get("took", ()))
 
     def snapshot(self) -> dict[str, Any]:

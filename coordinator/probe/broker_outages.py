@@ -1,15 +1,17 @@
 """An outage of a broker is one event, whatever it does to its groups once the broker is back.
 
-A broker that was paused, or cut off, finds every session over when it goes on, and expires the members of all
-of its groups within milliseconds. Samples of the probe without its answer, followed by the loss of members
-that have been silent since before, in groups that it coordinates, are told as one finding of the broker, with
-the groups. No member is blamed beside it, whatever its silence alone speaks for. A
-group is back with the generation that has as many members as before. Who is not back when a session and a
-rebalance timeout have passed is named, and the finding is critical while that is more than a tenth of the
-groups. It ends when all are back, at the broker's next absence, or after an hour: a group may stay smaller.
+A broker that was paused, or cut off, expires the members of all of its groups within milliseconds when it
+goes on: every session has run out. The evidence is probe samples without its answer, and then the loss of
+members that have been silent since before, in groups that it coordinates. That is one finding about the
+broker, with its groups. No member is blamed beside it.
 
-A commit, or a generation with members, that was written in the midst of an absence shows that clients reached
-the broker: only the monitor did not. Such an absence explains nothing.
+A group is back with the generation that has as many members as before. Groups that are not back after a
+session and a rebalance timeout are named. The finding is critical while they are more than a tenth of the
+groups. It ends when all groups are back, at the broker's next absence, or after an hour, because a group may
+stay smaller.
+
+A commit, or a generation with members, in the midst of an absence shows that clients reached the broker and
+only the monitor did not. Such an absence explains nothing.
 """
 
 from __future__ import annotations
@@ -20,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import LOSSES, Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry
-from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, CauseEntry, make
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.massed import BESIDE, before
@@ -35,13 +36,13 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 LEAST_LOOKS = 2
-"""One look may fail for reasons of the monitor's own."""
+"""One sample may fail for reasons of the monitor's own."""
 
 REACH_MS, SETTLE_MS = 15_000, 3_000
-"""For so long after its return it expires members; for so long none must follow before that is told, ms."""
+"""For so long after its return a broker expires members, ms. The finding waits until none follows."""
 
 GIVEN_UP_MS = 3_600_000
-"""So long after its return, or the last loss, an outage is over, whoever is not back: groups change, ms."""
+"""So long after the broker's return, or the last loss, an outage is over even if groups are not back, ms."""
 
 USUAL_MS = 345_000
 """Session and rebalance timeout of members of which none is known: Java's defaults."""
@@ -51,13 +52,13 @@ _EVENTS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
 
 
 class Away(msgspec.Struct):
-    """One outage of a broker; times in ms. `heard`: its last answer before; `since`, `looks`: without one.
+    """One outage of a broker; times in ms.
 
-    `last`: the last without one. `reached`: when a client first reached it meanwhile, -1 for never.
-
-    `back`: its first answer after, -1 until then. `groups`: group -> members before, -1 unknown. `waiting`:
-    those that are not back. `patience`: how long they may take. `hit`: when the last was hit. `told`: how
-    many groups, `named`: how many as not back.
+    `heard`: its last answer before. `since`, `last`, `looks`: the first and last sample without its answer,
+    and how many there were. `reached`: when a client first reached it meanwhile, -1 for never. `back`: its
+    first answer after, -1 until then. `groups`: group -> members before, -1 unknown. `waiting`: groups that
+    are not back. `patience`: how long they may take. `hit`: when the last group lost members. `told`: how
+    many groups are published, `named`: how many of them as not back.
     """
 
     heard: int
@@ -95,7 +96,7 @@ class Outages:
         """Take a sample; return the findings about brokers that follow from it."""
         answers = {str(broker): answered for broker, answered in look.brokers if broker >= 0}
         if not any(answers.values()):
-            # Nobody could even name the brokers.
+            # No broker answered, so the sample does not even name the brokers.
             answers = dict.fromkeys(self._heard, False)
         found: list[Finding] = []
         for broker, answered in answers.items():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings.finding import Coordinator
-from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.finding import Coordinator, make
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.decoders.layouts.twins import replace
 
@@ -31,8 +30,9 @@ class Moves:
     def on_sample(self, sighting: ProbeSample) -> list[Finding]:
         """Report the partitions with another leader, or leader epoch, than in the sample before.
 
-        Without a leader a partition has not moved yet: that it does is told when it has one. Each look may
-        ask another broker, whose metadata may lag: as in Kafka's own clients, an older epoch says nothing.
+        A partition without a leader has not moved yet: the move is published when it has one. Each sample may
+        come from another broker, whose metadata may lag. So an older epoch is no evidence, as in Kafka's own
+        clients.
         """
         found = []
         for partition, broker, epoch in (one for one in sighting.leaders if one[1] >= 0):

@@ -1,8 +1,8 @@
-"""Completed generations that explain what the probe saw: barriers that are none of a storm's business.
+"""Completed generations that explain join phases in probe samples: these do not count towards a storm.
 
-A scale-out or a rolling restart holds one barrier after the other, and each ends in a generation that storms
-do not count. Looks that saw such a barrier do not count either. What is read of the topic may tell of it
-before the looks of the same time are taken, or after.
+A scale-out or a rolling restart has one join phase after the other, and each ends in a generation that storms
+do not count. Samples that show such a join phase do not count either. The record of the generation may be
+read before the samples of the same time are taken, or after.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
 SLACK_MS = 2_500
-"""How far the clock of the looks may be from that of the records, ms."""
+"""How far the clock of the samples may be from that of the records, ms."""
 
 Span = tuple[int, int]
 """After the first, until the second (ms)."""

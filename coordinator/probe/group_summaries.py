@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.deadlines.stuck_rebalances import UNSETTLED
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.modern.epoch_group import GROUP_TYPES
 from rebalance_monitor.coordinator.probe.last_commits import LATE_MS
 from rebalance_monitor.coordinator.state.state_machine import Status
@@ -25,9 +25,9 @@ _BY_RECORDS = frozenset(GROUP_TYPES.values())
 
 
 def waits_for_absent_members(summary: Mapping[str, Any], group: RebalancingGroup) -> bool:
-    """Whether `group` is listed as reconciling for members alone that are away, and said so.
+    """Whether `group` is listed as reconciling only because of members that announced their absence.
 
-    The coordinator calls it so until they are back; nothing stands still for it but their own partitions.
+    The coordinator reports that state until they are back. Only their own partitions stand still meanwhile.
     """
     away = group.group_type in _BY_RECORDS and bool(summary.get("away"))
     return away and summary.get("state") == Status.STABLE
@@ -83,8 +83,8 @@ def limits_of(
 def deadline(summary: Mapping[str, Any], group: Watched) -> int:
     """Return when (ms) the coordinator ends the join phase of a classic group at the latest; -1 if unknown.
 
-    It removes whoever has not rejoined within the longest rebalance timeout. Newcomers are in no summary, and
-    may have a longer one.
+    It removes members that have not rejoined within the longest rebalance timeout. Newcomers are in no
+    summary, and may have a longer one.
     """
     longest = max(_each(summary.get("member_list", ()), "rebalance_timeout_ms"), default=-1)
     known = longest > 0 and summary.get("group_type") == "classic" and not group.again

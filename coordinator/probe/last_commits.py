@@ -43,9 +43,9 @@ def _positions(board: Board, group: str) -> Find:
     consumed = board.groups.get(group)
     if consumed is None:
         return lambda topic, partition: None  # noqa: ARG005 - as the others
-    if not consumed.body:
+    if consumed.held is None:
         return consumed.written.get
-    places = positions.places_of(positions.read(consumed.body))
+    places = positions.places_of(consumed.held)
     return lambda topic, partition: places.get(topic, {}).get(partition)
 
 

@@ -1,8 +1,9 @@
 """Members that join phase after phase, by the member lists of samples: a storm that writes no record.
 
-Those that stay are in every list. One that is new in a list has come; who crashes and starts again has
-another member id each time, but the same client id, and mostly the same host. Several that come at once, as
-in a scale-out, come one time. Where not everybody of the list before is remembered nobody is new.
+A member that stays is in every list. A member that is new in a list has joined. A process that crashes and
+starts again has another member id each time, but the same client id and mostly the same host. Several members
+that join at once, as in a scale-out, count once. If the list before is not remembered completely, no member
+counts as new.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ def add_newcomers(
 
 
 def worst(known: Sequence[Newcomer], since: int, barriers: int, told: str = "") -> Details:
-    """Return the client that came at most times after `since` (ms); none that hardly did.
+    """Return the client that joined most often after `since` (ms), None if no client joined often enough.
 
-    Its share is of the `barriers` that looks saw begin. On one host after the other it is told without one.
-    Where another one was `told` it must have come twice as often as that.
+    Its share is of the `barriers`: join phases that samples saw begin. If the client moves from host to host,
+    no host is returned. If another client was `told` (published), it must have joined twice as often.
     """
     recent = [one for one in known if one[0] > since]
     times = Counter(client for _, client in {(one[0], one[3]) for one in recent})

@@ -28,19 +28,21 @@ _SOON_MS = 2_500
 
 
 class Watched(msgspec.Struct):
-    """One group; times in ms, incidents "" where none is open.
+    """One group; times in ms, incidents "" if none is open.
 
-    `sightings` are times of looks that saw it rebalance, `counted` those that count towards a storm, and
-    `runs` those of them that saw a barrier begin. `opened` is when it was first seen, `count` in how many
-    looks since then, `since` when its barrier began, `again` says that its join phase was begun again since
-    then; `state` is that of the last look. `open`, `stuck` and `storm` are incidents; `stuck_since` and
-    `storm_at` when what they tell began. `listed`: member id -> the last look that listed it; `lists`: the
-    looks that listed any; `forgotten`: the last that listed one who is not remembered. `unseen`: the look
-    before it was first seen. `newcomers`: see `newcomers.py`; `worst`: whom an open storm was told to be by,
-    at `worst_at`; `updates`: how often it was told again. `awaited`: the members that its stuck join phase
-    waits for, as far as that is known; `loudness`: how loud that was told, `threshold`: from which duration
-    on, `stuck_updates`: how often again; `ends_at`: when its coordinator removes whoever is missing, -1
-    unknown; `removed`: how many members it removed then.
+    Samples: `sightings` are the times of samples that show it rebalancing, `counted` those that count towards
+    a storm, `runs` those of them in which a join phase began. `opened`: its first sample, `count`: how many
+    since then, `unseen`: the sample before the first, `state`: its state in the last one. `since`: when its
+    join phase began, `again`: the join phase was begun again since then.
+
+    Members: `listed`: member id -> the last sample that lists it. `lists`: the samples that list members.
+    `forgotten`: the last sample that lists a member which is not remembered. `newcomers`: see `newcomers.py`.
+
+    Incidents: `open`, `stuck` and `storm`; `stuck_since` and `storm_at`: when their events began. Of the
+    storm: `worst`, `worst_at`: its published offender, and when; `updates`: how often it was updated. Of the
+    stuck join phase: `awaited`: the members that it waits for, if known; `loudness`: its published severity;
+    `threshold`: the duration from which on it is stuck; `stuck_updates`: how often it was updated; `ends_at`:
+    when the coordinator removes the missing members, -1 unknown; `removed`: how many it removed then.
     """
 
     opened: int
@@ -85,14 +87,17 @@ class Watched(msgspec.Struct):
             self.group_type, self.protocol_type, self.since = seen.group_type, seen.protocol_type, at
 
     def take(self, looks: Sequence[int], members: Collection[tuple[str, str, str, str]]) -> None:
-        """Keep the members in the last of `looks`; a record may come after the next phase has begun."""
+        """Store the members in the last of `looks`.
+
+        Keep them after the join phase ends, because its record can arrive after the next one has begun.
+        """
         now = looks[-1]
         if self.opened == now:
             self.unseen = looks[-2] if len(looks) > 1 else -1
         there = {member[0]: now for member in members}
         if self.lists and max(now - _LISTED_MS, self.forgotten) < self.lists[-1]:
             self.newcomers = add_newcomers(self.newcomers, members, self.listed, now, looks[0] - 1)
-        # Those that are there are the last to be forgotten.
+        # Members of the newest list are forgotten last.
         known = {name: at for name, at in self.listed.items() if name not in there} | there
         fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
         self.listed = {name: known.pop(name) for name in fresh[-_MAX_LISTED:]}
@@ -116,7 +121,7 @@ class Watched(msgspec.Struct):
         return {next((at for at in times if at >= mark), -1) for times in kept for mark in marks}
 
     def _keep_lists(self, since: int, firsts: Collection[int]) -> None:
-        """Forget lists that are not after `since`, but `firsts` and each that was first without somebody."""
+        """Forget lists that are not after `since`, except `firsts` and each first list without a member."""
         last = set(self.listed.values())
         before = [-1, *self.lists[:-1]]
         pairs = zip(before, self.lists, strict=False)

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.not_rejoined import Awaited
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, probe_anchor
-from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, make, probe_anchor
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
@@ -120,11 +119,11 @@ class Probed:
     def storming(
         self, name: str, group: Watched, at: int, looks: Callable[[], Sequence[int]], *, recorded: bool
     ) -> list[Finding]:
-        """Open by rule two: many samples in several separate runs, which no calm generation explains.
+        """Open a storm by rule two: many samples in several separate runs, which no calm generation explains.
 
-        `looks` gives those that its coordinator answered, if they matter; `recorded`: records tell a storm.
-        One that is open is told again, once a window at most, where somebody else is clearly behind it than
-        was told.
+        `looks` returns the samples that its coordinator answered, if they matter; `recorded`: records report
+        a storm. An open storm is updated, once a window at most, if another client is clearly behind it than
+        the published one.
         """
         settings = self.settings.for_group(name)
         since = at - settings.storm_sightings_window_ms
@@ -159,7 +158,7 @@ class Probed:
         self, kind: Kind, name: str, group: Watched, at: int, phase: str, incident: str, state: str
     ) -> Finding:
         """Make one; `incident` is the open one, "" for a new one."""
-        # A group may be stuck in one barrier after the other while it is seen rebalancing.
+        # A group may be stuck in one join phase after the other while samples show it rebalancing.
         since = group.stuck_since if kind is Kind.REBALANCE_STUCK else group.opened
         anchor = f"{probe_anchor(group.generation)}/{since}"
         resolved = phase == "resolved"

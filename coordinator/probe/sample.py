@@ -1,9 +1,9 @@
 """One probe sample, and its JSON-line form (`sightings.jsonl` of a capture).
 
 The probe (`cluster/probe/`) asks every broker once a second which groups are rebalancing (ListGroups by
-state, KIP-518) and who their members are (DescribeGroups). One round of answers is one sample. This is pure
-data, so the probe makes it, captures keep it, and the coordinator reads it. A state is the broker's own word
-(`PreparingRebalance`, `CompletingRebalance`, `Assigning`, `Reconciling`).
+state, KIP-518) and which members they have (DescribeGroups). One round of answers is one sample. The probe
+makes it, captures keep it, the coordinator reads it. States have the broker's names (`PreparingRebalance`,
+`CompletingRebalance`, `Assigning`, `Reconciling`).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ class ProbeSample:
     """The brokers' answers at `at` (ms since epoch).
 
     `groups`: only those that rebalance. `leaders`: (partition of the offsets topic, broker, leader epoch).
-    `brokers`: (broker, answered); broker -1 where the cluster did not even name its brokers. `members`: group
-    -> (member id, instance id or "", client id, host) of the classic groups among them. `listed`: all groups,
-    where this sample asked for them, else None. `failures`: broker -> why it gave nothing, one sentence.
-    `took`: ms until the last broker had answered.
+    `brokers`: (broker, answered); broker -1 if the cluster did not even name its brokers. `members`: group ->
+    (member id, instance id or "", client id, host), for the classic groups. `listed`: all groups if this
+    sample asked for them, else None. `failures`: broker -> why it did not answer, one sentence. `took`: ms
+    until the last broker had answered.
     """
 
     at: int
@@ -90,7 +90,7 @@ def to_json(sighting: ProbeSample) -> str:
 
 
 def from_json(text: str) -> ProbeSample:
-    """Inverse of `to_json`; raises ValueError, KeyError or TypeError on what is no sighting."""
+    """Inverse of `to_json`; raises ValueError, KeyError or TypeError on text that is no sample."""
     body: dict[str, Any] = json.loads(text)
     sample = ProbeSample(
         at=int(body["at"]),

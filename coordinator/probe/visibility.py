@@ -1,8 +1,8 @@
-"""Which groups the probe may see: ListGroups leaves out what may not be seen, without any error.
+"""Which groups the probe may see: ListGroups leaves out groups without Describe permission, without an error.
 
-At the start and every few minutes one look lists all groups. Groups that the topic says are alive and that
-are missing there open `monitor_degraded` (probe_partial); for them what commits suggest is not overruled by
-the probe. A listing that some broker did not answer says nothing.
+At the start and every few minutes one sample lists all groups. Groups that are alive by the topic and missing
+in the list open `monitor_degraded` (probe_partial). For these groups the probe does not overrule commits. A
+list that some broker did not answer is not compared.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ SETTLED_MS = 30_000
 
 
 class Visibility:
-    """What the last listing left out; `state` is what `snapshot` returned, None for a new start.
+    """Groups that the last list left out; `state` is what `snapshot` returned, None for a new start.
 
-    Where it left out more than is remembered, those that it listed are, and all others count as left out.
+    If it left out more groups than can be remembered, the listed groups are stored instead, and all others
+    count as left out.
     """
 
     def __init__(self, cluster: str, state: Mapping[str, Any] | None = None) -> None:

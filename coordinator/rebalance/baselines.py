@@ -1,11 +1,15 @@
 """What has been read of an epoch-based group so far: its epochs, its members, and what describes them.
 
-A record of a KIP-848, share or streams group tells one thing: the group's epoch, the target's, one member. A
-job that begins with `source.starting: latest`, a capture from the latest offsets, and a topic with an
-unreadable record miss some of them. Nothing is compared with an epoch that was not read, no deadline is
-counted for a member that was not described (its timeouts are in that record), and a group is not empty for
-want of members that were read: each live member acknowledges a bumped epoch within its session, so all are
-known one session after the first bump. The record of a classic group is whole by itself.
+A record of a KIP-848, share or streams group holds one thing: the group's epoch, the target's epoch, or one
+member. A job that begins with `source.starting: latest`, a capture from the latest offsets, and a topic with
+an unreadable record miss some of them. So:
+
+- Nothing is compared with an epoch that was not read.
+- A member without a record of its own has no deadline: its timeouts are in that record.
+- A group is not empty because no member was read. Each live member acknowledges a bumped epoch within its
+  session, so all are known one session after the first bump.
+
+The record of a classic group is complete by itself.
 """
 
 from __future__ import annotations

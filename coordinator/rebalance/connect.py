@@ -51,6 +51,10 @@ class Evidence:
     workers: tuple[tuple[Who, int], ...] = ()
 
 
+NO_EVIDENCE = Evidence()
+"""Of a record of any other group."""
+
+
 def is_connect(value: GroupMetadataValue) -> bool:
     """Whether a record is of a group of Connect workers."""
     return value.protocol_type == PROTOCOL_TYPE
@@ -58,8 +62,6 @@ def is_connect(value: GroupMetadataValue) -> bool:
 
 def read(value: GroupMetadataValue) -> Evidence:
     """Read what all workers' assignments of one record say."""
-    if not is_connect(value):
-        return Evidence()
     decoded = [decode_connect_assignment(member.assignment) for member in value.members]
     given = [assignment for assignment in decoded if isinstance(assignment, ConnectAssignment)]
     return Evidence(
@@ -81,8 +83,7 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool
     """
     before, delay, revoked = state.connect
     found = _strangers(now, before)
-    # The first offset may be that of the leader's session key, for which nobody rejoins; else it is of the
-    # first connector.
+    # The first offset may be the leader's session key, for which no worker rejoins, or the first connector.
     known = before >= 0 or (same and state.protocol_type == PROTOCOL_TYPE and bool(state.members))
     if known and now.offset > before:
         why = f"config offset moved from {before if before >= 0 else 'none'} to {now.offset}"
@@ -105,8 +106,8 @@ def causes(state: GroupState, now: Evidence, cst: int, *, same: bool, lost: bool
 def _strangers(now: Evidence, before: int) -> list[CauseEntry]:
     """Name the workers that have read no configuration, though the generation `before` had some to read.
 
-    Workers read the whole topic before they join, and catch up before they start what they are given. Only
-    what the leader itself writes as it starts, the session key, is no news to it.
+    A worker reads the whole config topic before it joins, and catches up before it starts its tasks. Only the
+    leader's session key is in no worker's offset: the leader writes it as it starts.
     """
     newest = max((offset for _, offset in now.workers), default=-1)
     if newest < 0 or before < 0:

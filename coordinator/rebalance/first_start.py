@@ -39,11 +39,17 @@ def started(
     cst = now.cst
     if state.offset < 0:
         is_new = new or now.generation <= 1
-        ready = visits.before_members(state, cst, asked) if is_new and state.rebalances.migrated < 0 else ()
+        is_first = is_new and state.rebalances.migrated < 0
+        ready = visits.before_members(state, cst, asked) if is_first and _has_positions(state) else ()
         return *begun(state, len(now.members), new=is_new), *ready
     why = f"empty for {seconds(cst - state.cst)}" if state.generation else "the group had no members before"
     why = f"{why}; {len(now.members)} now"
-    since = visits.causes(state, state.ts, cst, asked)
-    if not state.generation and not since:
+    since = visits.causes(state, state.ts, cst, asked) if state.empty.visits else ()
+    if not state.generation and not since and _has_positions(state):
         since = visits.before_members(state, cst, asked)
     return CauseEntry(Cause.FIRST_START, 1.0, why), *since
+
+
+def _has_positions(state: GroupState) -> bool:
+    """Whether offsets were committed to the group."""
+    return bool(state.positions.runs or state.positions.table)

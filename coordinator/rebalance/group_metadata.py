@@ -56,9 +56,21 @@ class Membership:
     reset: tuple[str, ...] = ()
     unvarying: bool = False
 
+    @property
+    def asked(self) -> frozenset[str] | None:
+        """Topics that members subscribe to, None where not all of their subscriptions can be read."""
+        if len(self.subscriptions) < len(self.members):
+            return None
+        return frozenset(topic for topics in self.subscriptions.values() for topic in topics)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether all subscriptions and assignments of the members can be read."""
+        return not self.partial and len(self.subscriptions) >= len(self.members)
+
 
 def read(state: GroupState, value: GroupMetadataValue) -> Membership:
-    """Read the members of `value` and carry over the traces of those that `state` knows already."""
+    """Read the members of `value`; carry over the traces of members that `state` has already."""
     known = {member.member_id: member for member in state.members}
     topics: dict[str, int] = {}
     counts: dict[int, int] = {}
@@ -86,17 +98,10 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         # These assign every partition there is: a topic may have been made anew, with fewer.
         before = {}
     totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
-    workers = connect.read(value)
+    workers = connect.read(value) if value.protocol_type == connect.PROTOCOL_TYPE else connect.NO_EVIDENCE
     return Membership(
         members, list(topics), totals, probing, partial, workers, subscriptions, tuple(reset), unvarying
     )
-
-
-def asked_for(membership: Membership) -> frozenset[str] | None:
-    """Return the topics that members subscribe to, None where not all of their subscriptions can be read."""
-    if len(membership.subscriptions) < len(membership.members):
-        return None
-    return frozenset(topic for topics in membership.subscriptions.values() for topic in topics)
 
 
 def spoken(client_id: str, rebalance: int, classic: ClassicMemberMetadata) -> str:

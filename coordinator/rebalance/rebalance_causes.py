@@ -1,4 +1,4 @@
-"""The causes of a rebalance: all that two consecutive records, and the commits between them, are evidence of.
+"""The causes of a rebalance, from two consecutive records and the commits between them.
 
 Several triggers within one join phase end in one record, so causes are a set. `unknown` is added unless the
 evidence adds up to a majority.
@@ -11,28 +11,17 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.departure.observe import observed
 from rebalance_monitor.coordinator.departure.verdicts import judge
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import (
-    counted,
-    entry,
-    joined,
-    maybe_removed,
-    names_of,
-    replaced,
-    seconds,
-)
-from rebalance_monitor.coordinator.rebalance import connect, follow_ups, subscriptions
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, ranked
+from rebalance_monitor.coordinator.findings.wording import counted, seconds
+from rebalance_monitor.coordinator.rebalance import connect, same_members, subscriptions
 from rebalance_monitor.coordinator.state import membership
-from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged
+    from rebalance_monitor.coordinator.findings.finding import MemberEntry
     from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
-    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
-
-_AGAIN_MS = 60_000
 
 
 def departures(
@@ -46,7 +35,7 @@ def departures(
 ) -> Judged:
     """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`.
 
-    `interval`: the configured max.poll.interval (ms) of those that send none. History is judged in closed
+    `interval`: the configured max.poll.interval (ms) of clients that send none. History is judged in closed
     form.
     """
     return judge(change.left, observed(state, change, cst, aborted, interval), history=history)
@@ -70,10 +59,36 @@ def causes_of(
     found += _changed(state, after, change, value_protocol, cst)
     found += _reset(after)
     same = not change.joined and not change.left
-    found += connect.causes(state, after.connect, cst, same=same, lost=bool(change.left))
+    if after.connect is not connect.NO_EVIDENCE or state.protocol_type == connect.PROTOCOL_TYPE:
+        found += connect.causes(state, after.connect, cst, same=same, lost=bool(change.left))
     if not found:
-        found = _same_members(state, after, cst, aborted)
+        found = same_members.causes(state, after, cst, aborted)
     return ranked(found)
+
+
+def joined(member: Member, sizes: tuple[int, int], *, alone: bool) -> CauseEntry:
+    """Make the cause entry of a member that joined; `alone`: no member departed in the same join phase.
+
+    `sizes`: members of the group before, negative if unknown, and now.
+    """
+    confidence, (before, now) = 0.95 if alone else 0.92, sizes
+    why = f"a new member: {f'{before} before, ' if before >= 0 else ''}{now} now"
+    return CauseEntry.of(member, Cause.MEMBER_JOINED, confidence, why)
+
+
+def replaced(before: Member, now: Member) -> CauseEntry:
+    """Make the cause entry of a static member that took the place of a process before it."""
+    seen, did = max((before.joined_at, "came"), (before.last_commit, "last committed"))
+    why = "its instance came back under another member id "
+    why += f"{seconds(max(0, now.joined_at - seen))} after the process before it {did}"
+    return CauseEntry.of(now, Cause.STATIC_MEMBER_REPLACED, 0.9, why)
+
+
+def maybe_removed(member: Member | MemberEntry, silence: int) -> CauseEntry:
+    """Make the cause entry of a member that left and was back at once; `silence` in ms."""
+    why = f"no commit for {seconds(silence)} before the join phase ended; it rejoined within the same phase, "
+    why += "as after a removal by an administrator"
+    return CauseEntry.of(member, Cause.MEMBER_REMOVED_BY_ADMIN, 0.2, why)
 
 
 def _reset(after: Membership) -> list[CauseEntry]:
@@ -116,14 +131,14 @@ def _changed(
     for before, now in change.kept:
         if before.subscribed != now.subscribed and before.subscribed and now.subscribed:
             why = subscriptions.changed(after.subscriptions.get(now.member_id, ()), len(state.topics))
-            found.append(entry(now, Cause.SUBSCRIPTION_CHANGED, 0.9, why))
+            found.append(CauseEntry.of(now, Cause.SUBSCRIPTION_CHANGED, 0.9, why))
     return found + _partitions(state, after, change, protocol, cst)
 
 
 def _may_be_first_phase(state: GroupState, after: Membership, cst: int) -> bool:
     """Whether the first record that was read of the group may have been the first phase of a follow-up."""
     started = [cause for cause, _ in state.rebalances.causes[:1]] == [Cause.FIRST_START.value]
-    return state.ts == state.started_at and not started and follow_ups.is_follow_up(state, after, cst)
+    return state.ts == state.started_at and not started and same_members.is_follow_up(state, after, cst)
 
 
 def _partitions(
@@ -140,7 +155,7 @@ def _partitions(
         found = []
     if change.joined or change.left or protocol in membership.COOPERATIVE or not now:
         return found
-    # No assignor withholds a topic that somebody asks for: it has no partitions any more.
+    # No assignor withholds a subscribed topic, so the topic has no partitions any more.
     asked = {topic for topics in after.subscriptions.values() for topic in topics}
     same = [old.subscribed == new.subscribed for old, new in change.kept]
     for topic in state.topics:
@@ -151,50 +166,3 @@ def _partitions(
             why = f"{topic}: {before[topic]} partitions before, dropped by {len(same)} members at once"
             found.append(CauseEntry(Cause.TOPIC_DELETED, 0.7, why))
     return found
-
-
-def _same_members(state: GroupState, after: Membership, cst: int, aborted: int) -> list[CauseEntry]:
-    """No member joined or departed, and nothing visible changed."""
-    apart = cst - state.ts
-    if announced := follow_ups.probing(state, cst):
-        late = seconds(max(0, cst - state.probing_at))
-        why = f"{late} after the time that the last assignment announced; a join phase may take as long"
-        return [CauseEntry(Cause.STREAMS_PROBING, announced, why)]
-    if follow_ups.is_migrated(state, cst):
-        why = f"{seconds(apart)} after its migration, which the coordinator follows with a rebalance"
-        return [CauseEntry(Cause.GROUP_MIGRATED, 0.9, why)]
-    if follow_ups.is_follow_up(state, after, cst):
-        why = f"{seconds(apart)} after a cooperative generation that left partitions unassigned"
-        return [CauseEntry(Cause.COOPERATIVE_FOLLOW_UP, 0.9, why)]
-    given = sum(map(membership.partitions, after.members))
-    why = f"same members, topics and partitions: {len(after.members)}, {len(after.topics)} and {given}"
-    leader, who_asked = _leader(state, after)
-    rejoined = CauseEntry(Cause.LEADER_REJOINED, 0.45, why + who_asked, *leader)
-    # Who rejoins on and on does so by itself: no coordinator moves that often.
-    again = apart <= _AGAIN_MS and any(cause == Cause.LEADER_REJOINED for cause, _ in state.rebalances.causes)
-    if aborted:
-        lost = "1 generation has" if aborted == 1 else f"{aborted} generations have"
-        untold = f"{lost} no record on the topic: members that joined or left then are not known"
-        found = [CauseEntry(Cause.UNKNOWN, 0.55, untold), replace(rejoined, confidence=0.2)]
-        return found if again else [*found, CauseEntry(Cause.COORDINATOR_MOVED, 0.2, why)]
-    if again:
-        last = f"{why}, {seconds(apart)} after the last time{who_asked}"
-        return [replace(rejoined, confidence=0.55, why=last)]
-    reloaded = why + "; some clients rejoin when their coordinator reloads"
-    return [
-        rejoined,
-        CauseEntry(Cause.COORDINATOR_MOVED, 0.25, reloaded),
-    ]
-
-
-def _leader(state: GroupState, after: Membership) -> tuple[tuple[str, str, str, str | None] | tuple[()], str]:
-    """Return the leader, if no other member can have asked a Stable group to rebalance, and say so.
-
-    A follower that sends the subscription that it had is given the current generation again.
-    """
-    led = [member for member in after.members if member.member_id == state.leader]
-    if led and after.unvarying:
-        return names_of(
-            led[0]
-        ), "; its leader asked for it: without a new subscription only a leader's request starts a rebalance"
-    return (), "; a member asked for it, perhaps the leader"

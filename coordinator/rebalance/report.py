@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, is_steady
+from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.departure.verdicts import details_of
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_KEPT, MAX_MOVED, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.finding import (
+    CLAIMED,
+    MAX_KEPT,
+    MAX_MOVED,
+    CauseEntry,
+    MemberEntry,
+)
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
-from rebalance_monitor.coordinator.rebalance import beside
+from rebalance_monitor.coordinator.rebalance import habits
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
@@ -57,6 +63,7 @@ def refilled(state: GroupState, scene: Scene, at: int) -> list[Finding]:
         severity=Severity.INFO,
         details={"empty_ms": max(0, at - state.empty.at)},
     )
+    habits.note(state.empty, at)
     state.empty.incident, state.empty.at, state.empty.is_reported = "", -1, False
     return [found]
 
@@ -133,11 +140,14 @@ def rebalance(
 def departed(
     state: GroupState, scene: Scene, gone: list[Departure], went_in: str, previous: GroupState
 ) -> list[Finding]:
-    """One finding per member whose timeout is certain enough; `went_in`: id of the rebalance, group_empty."""
-    claims = beside.kinds_by([one.causes for one in gone], len(gone), scene.settings)
+    """Return one finding for each member whose timeout is certain enough.
+
+    `went_in`: id of the `rebalance` or `group_empty` that removed the members.
+    """
+    claimed_of = claims.kinds_by([one.causes for one in gone], len(gone), scene.settings)
     return [
         _departed(state, scene, departure, claimed, went_in, previous)
-        for departure, claimed in zip(gone, claims, strict=True)
+        for departure, claimed in zip(gone, claimed_of, strict=True)
         if claimed is not None
     ]
 
@@ -160,7 +170,7 @@ def failed(
 
 
 def _why_failed(before: GroupState, state: GroupState, count: int) -> tuple[CauseEntry, ...]:
-    """Only one reason leaves a trace of its own: an assignment that is too large to be stored."""
+    """Only one reason leaves a trace on the topic: an assignment that is too large to be stored."""
     if before.checks.too_large:
         why = "the group's record nears the topic's max.message.bytes: beyond, no assignment can be stored"
         return (CauseEntry(Cause.ASSIGNMENT_NOT_STORED, 0.7, why),)
@@ -187,7 +197,7 @@ def _departed(
         at=state.ts,
         evidence="suspected",
         confidence=sure,
-        severity=beside.severity_of(kind, seen),
+        severity=claims.severity_of(kind, seen),
         member=member.member_id,
         previous_generation=previous.generation,
         protocol=previous.protocol or None,
@@ -195,15 +205,15 @@ def _departed(
         partitions_affected=len(member.offsets),
         causes=departure.causes,
         members=(member_entry(member, "left", seen.silence),),
-        details=beside.details_of(seen, went_in),
+        details=claims.details_of(seen, went_in),
     )
 
 
 def _join_bounds(before: GroupState, state: GroupState, gone: list[Departure]) -> tuple[int, int | None]:
     """Least and most time the join phase can have taken, ms.
 
-    Generations that failed on the way had a join phase and a sync phase each, and whoever takes part in a
-    barrier may hold it for its own rebalance timeout.
+    Each generation that failed on the way had a join phase and a sync phase. Each member that takes part in
+    one may prolong it by its own rebalance timeout.
     """
     if before.offset < 0 or before.ts < 0:
         return 0, None
@@ -218,9 +228,10 @@ def _join_bounds(before: GroupState, state: GroupState, gone: list[Departure]) -
 def _stopped(
     before: GroupState, state: GroupState, change: Change, join: tuple[int, int | None]
 ) -> int | None:
-    """Consumption stopped at most since the earliest last commit of the members that stayed, ms.
+    """Return for how long consumption stopped at most, ms; None if no member's commits show it.
 
-    And not before the join phase can have begun. Who commits neither when idle nor steadily tells nothing.
+    It stopped after the earliest last commit of the members that stayed, and after the join phase can have
+    begun. Only members that commit when idle, or steadily, are evidence.
     """
     last = [
         old.last_commit

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import consumer_number, instance_of, process_of
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.wording import entry, seconds
+from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.departure.verdicts import Departure
-    from rebalance_monitor.coordinator.findings.finding import CauseEntry
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
 
@@ -84,7 +84,7 @@ def _restarted(before: Expired, member: Member) -> list[CauseEntry]:
     if consumer_number(member.client_id) > consumer_number(str(before[1])):
         return []
     why = "it joined before the session of a member of its client id and host had ended: a restarted process"
-    return [entry(member, Cause.MEMBER_RESTARTED, min(_SURE, float(before[4])), why)]
+    return [CauseEntry.of(member, Cause.MEMBER_RESTARTED, min(_SURE, float(before[4])), why)]
 
 
 def _either(before: Expired, member: Member, at: int) -> list[CauseEntry]:
@@ -94,11 +94,11 @@ def _either(before: Expired, member: Member, at: int) -> list[CauseEntry]:
         same = "by the number in its client id it is the process"
     if same:
         why = f"{same} that expired {ago} before: blocked, paused or cut off for longer than its session"
-        return [entry(member, Cause.MEMBER_BLOCKED, min(_SURE, float(before[4])), why)]
+        return [CauseEntry.of(member, Cause.MEMBER_BLOCKED, min(_SURE, float(before[4])), why)]
     why = f"it joined {ago} after a member of its client id and host had expired"
     lives = f"{why}: or its process lives on, and was blocked, paused or cut off for longer than its session"
     share = min(_EITHER, round(float(before[4]) / 2, 2))
     return [
-        entry(member, Cause.MEMBER_RESTARTED, share, f"{why}: perhaps its process was restarted"),
-        entry(member, Cause.MEMBER_BLOCKED, share, lives),
+        CauseEntry.of(member, Cause.MEMBER_RESTARTED, share, f"{why}: perhaps its process was restarted"),
+        CauseEntry.of(member, Cause.MEMBER_BLOCKED, share, lives),
     ]

@@ -1,9 +1,10 @@
-"""Commits to a group without members (KIP-211): their topics show whose they are once members join.
+"""Commits to a group without members (KIP-211). Once members join, the topics show who made the commits.
 
-While members live the coordinator refuses a commit of anybody else (`UNKNOWN_MEMBER_ID`), so an application
-that uses assign() beside the group's members gets in only while the group is empty, and does so each time.
-It commits for topics that no member subscribes to, before or after. A reset tool commits for the members'
-own topics. What is committed as the group empties are the last commits of the members that went.
+- An application that uses assign() with the same group id commits for topics that no member subscribes to.
+  While the group has members the coordinator refuses its commits (`UNKNOWN_MEMBER_ID`). So it commits
+  whenever the group is empty.
+- A reset tool commits for the members' own topics.
+- Commits just after the group has become empty are the last ones of its members.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _RESET, _ANOTHER, _READY = 0.7, 0.8, 0.6
 def reach(members: Iterable[Member]) -> int:
     """Return for how long (ms) after a rebalance members may commit what they owned before it.
 
-    An application that commits by a timer of its own does so until the timer's next turn, so the reach is the
-    longest interval at which they were seen to commit, within bounds.
+    An application that commits on a timer does so until the timer's next turn. So the reach is the longest
+    interval between the members' commits, within bounds.
     """
     longest = max((member.cadence for member in members), default=-1)
     return min(max(longest, _LEAST_REACH_MS), _MOST_REACH_MS)
@@ -54,9 +55,10 @@ def note(state: GroupState, at: int, topics: Iterable[str]) -> None:
 def causes(
     state: GroupState, since: int, until: int, asked: Collection[str] | None
 ) -> tuple[CauseEntry, ...]:
-    """Say whose commits came between `since` and `until` (ms), when members come that have `asked` for these.
+    """Name a reset tool or another application as the origin of commits between `since` and `until` (ms).
 
-    None: what they subscribe to could not be read, so none is claimed to be of another application.
+    `asked`: topics that the new members subscribe to. None if they could not be read; then no commit is
+    claimed to be of another application.
     """
     recent = {topic: seen for topic, seen in state.empty.visits.items() if seen[0] > since}
     own = [topic for topic, (*_, own) in recent.items() if own or asked is None or topic in asked]
@@ -77,10 +79,10 @@ def causes(
 
 
 def before_members(state: GroupState, until: int, asked: Collection[str] | None) -> tuple[CauseEntry, ...]:
-    """Say that offsets stood ready for the first members of a new group, which came at `until` (ms).
+    """Report that offsets were committed before a new group had its first members, at `until` (ms).
 
-    No member can have committed them: a tool did, the sync of another cluster (MirrorMaker), or consumers
-    that assigned themselves their partitions. `asked`: the topics that the members subscribe to.
+    No member can have committed them. A tool did, the sync of another cluster (MirrorMaker), or consumers
+    that use assign(). `asked`: the topics that the members subscribe to.
     """
     places = positions.places_of(state.positions)
     ready = [topic for topic in places if topic in (asked or ())]
@@ -92,11 +94,11 @@ def before_members(state: GroupState, until: int, asked: Collection[str] | None)
 
 
 def unsubscribed(state: GroupState, asked: Collection[str]) -> list[str]:
-    """Return the topics that were committed to while members live that all together have `asked` for these.
+    """Return the topics that were committed to while the group had members that have not `asked` for them.
 
-    The coordinator refuses commits of strangers then. It accepts those of a member, which has assigned itself
-    more than it subscribes to, and those of a transactional producer, whose requests need not name a member.
-    A commit within reach of the rebalance may be of a member that subscribed to the topic before it.
+    While a group has members, its coordinator accepts commits of two kinds of clients only: members, which
+    may also use assign() for other topics, and transactional producers, whose requests need not name a
+    member. A commit within reach of the rebalance may be of a member that subscribed to the topic before it.
     """
     since = max(state.cst, state.ts) + reach(state.members)
     places = positions.places_of(state.positions) if state.members and asked else {}

@@ -1,8 +1,8 @@
-"""Silences that a coordinator's move explains, held back until a whole session has passed after it.
+"""Silences that a coordinator's move explains: delayed until a whole session has passed after the move.
 
-A move gives every member a fresh session, so a silence that began before it says nothing for so long, and so
-does a coordinator that answers nothing. If it lasts it is told then, once the records of that session are
-read. What its group's records say of it meanwhile, or another move, decides it first.
+A move gives every member a fresh session, so a silence that began before it is no evidence for so long. The
+same holds for a coordinator that does not answer. A silence that lasts is published then, once the records of
+that session are read. A record of the group, or another move, decides it sooner.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MAX_HELD = 1_000
 
-# One look may fail for reasons of the monitor's own.
+# One sample may fail for reasons of the monitor's own.
 _LOOKS = 2
 
 
@@ -64,7 +64,7 @@ class HeldBack:
             marks = [at for at in lost if at > moves.at(finding.shard)]
             since = marks[-1] if len(marks) >= _LOOKS else moves.at(finding.shard)
             deadline = since + session_of(finding)
-            # What was read may lag behind the look.
+            # The records that were read may lag behind the sample.
             known = min(looks[-1], read.get(finding.shard if finding.shard is not None else -1, -1))
             if looks[-1] not in lost and known >= deadline + LOOKED_MS:
                 del self._held[incident]

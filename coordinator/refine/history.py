@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class LookBack:
     """Probe samples of one group; times in ms, ascending.
 
-    `sightings` saw it rebalance, `answered` are those that its coordinator answered, `led` those that saw who
-    coordinates. `lists` listed its members, `listed`: member id -> the last that listed it, `forgotten`: the
-    last that listed one who is not remembered. `heard` are those that its coordinator answered, though they
-    may not list the group, `away` those that it, known by then, left unanswered. `end` gives when the look
-    that began then had its last answer.
+    `sightings`: samples that show it rebalancing. `answered`: samples that cover the group and that its
+    coordinator answered; `heard`: those that its coordinator answered, with the group or without. `away`:
+    samples that its coordinator, known by then, did not answer. `led`: samples that name coordinators.
+    `lists`: samples that list its members; `listed`: member id -> the last of them; `forgotten`: the last one
+    with a member that is not remembered. `end` returns when the sample that began then had its last answer.
     """
 
     sightings: Sequence[int] = ()

@@ -1,7 +1,7 @@
 """When a member departed from a join phase, by the member lists of probe samples.
 
-The coordinator lists who left no more at once, and who died until its session has ended. So the lists on
-either side of a member's going bound when it went, whoever began the barrier.
+The coordinator lists a member that left no longer at once, and a dead member until its session has ended. So
+the last list with a member and the first without it bound its departure, whatever began the join phase.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Silence that an outage explains: no broker answered, or a coordinator was reloaded meanwhile.
 
-A reload gives every member a fresh session, and whoever wanted to commit while no coordinator was there
-could not. Where the operator has sent its evidence, that is put into it (`with_reload`) and the model judges.
-Of what is judged without it, silences and members of epoch-based groups, only the part after the reload
-counts: a whole session timeout of it is an expired session, anything less proves nothing, and no poll
-interval can be told at all. Such a finding is kept with less confidence (`excuse`), or withdrawn.
+A reload gives every member a fresh session. While no coordinator was there, no member could commit.
+
+- If the operator has sent its evidence, the outage is added to it (`with_reload`) and the model judges.
+- Silences and members of epoch-based groups are judged without the model: only the part of a silence after
+  the reload counts. A whole session timeout of it is an expired session, less is no proof, and an exceeded
+  poll interval cannot be recognised at all. Such a finding gets less confidence (`excuse`), or is withdrawn.
 
 Commits in the midst of the time without answers show that only the monitor could not reach the brokers.
 """
@@ -17,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as changed
 
+from rebalance_monitor.coordinator.departure.claims import KIND_OF
 from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLACK_MS
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.probe.broker_outages import is_in_the_midst
-from rebalance_monitor.coordinator.rebalance.beside import KIND_OF
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
 
-# One look may fail for reasons of the monitor's own.
+# One sample may fail for reasons of the monitor's own.
 _LOOKS = 2
 _EXPIRED = 0.8
 _DOUBT = 0.3
@@ -63,7 +64,7 @@ class Reach:
             self.away.append(look.at)
 
     def serve(self, times: Collection[int], looks: Sequence[int]) -> None:
-        """Forget absences in whose midst clients were served at one of `times` (ms); `looks`: all samples."""
+        """Forget absences in whose midst a client was served at one of `times` (ms); `looks`: all samples."""
         away = set(self.away)
         for is_away, run in groupby(looks, away.__contains__):
             absence = list(run) if is_away else []
@@ -104,10 +105,10 @@ def _reloaded(began: int, ended: int, away: Sequence[int], moved_at: int) -> int
 
 
 def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | None:
-    """Return the finding as an outage leaves it, None where nothing is left.
+    """Return the finding with the confidence that an outage leaves it, None if it is withdrawn.
 
-    `away`: looks of the probe that no broker answered; `moved_at`: when the group's coordinator was seen to
-    have moved last, -1 for never; all in ms.
+    `away`: samples that no broker answered; `moved_at`: the last move of the group's coordinator in samples,
+    -1 for none; all in ms.
     """
     if not away and moved_at < 0:
         return finding

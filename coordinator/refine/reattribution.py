@@ -1,9 +1,9 @@
 """Departures judged again where probe samples have timed the join phase, or a member's removal.
 
-Records say when a join phase ended, not when it began nor when anybody was gone. Samples bound its
-beginning, and lists of members bound when each departed member was removed (`listed_members.py`). The
-operator has no samples, so it sends the evidence along (`MEASURED`). Here the bounds are put into it, and the
-same function judges again.
+Records show when a join phase ended, but neither when it began nor when a member was removed. Samples bound
+its beginning, and their member lists bound the removal of each departed member (`listed_members.py`). The
+operator has no samples, so it sends the evidence along (`MEASURED`). Here the bounds are added to the
+evidence, and the same function judges again.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
+from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, decode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.verdicts import (
@@ -31,13 +32,14 @@ from rebalance_monitor.coordinator.findings.finding import (
     MemberEntry,
     finding_id,
     join_end,
+    ranked,
     record_anchor,
 )
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import ranked
-from rebalance_monitor.coordinator.findings.wording import maybe_removed, seconds
-from rebalance_monitor.coordinator.rebalance import beside, report
+from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.rebalance import report
+from rebalance_monitor.coordinator.rebalance.rebalance_causes import maybe_removed
 from rebalance_monitor.coordinator.refine import waiting_records
 
 if TYPE_CHECKING:
@@ -78,9 +80,9 @@ def timed(
 ) -> list[Finding]:
     """Judge departures again that samples have timed; `bounded` puts their bounds on a rebalance.
 
-    `went` gives when, by lists, the member of an id was removed. A finding beside a rebalance about a member
-    that is judged otherwise is published otherwise, under its own id. Of very many that left, a rebalance
-    lists the first only: a kind that samples leave of no listed member is told of no other either.
+    `went` returns when, by member lists, the member with an id was removed. If a member is judged otherwise,
+    its finding beside the rebalance changes too, under its own id. If very many left, a rebalance lists only
+    the first of them: a kind that samples leave to no listed member is published for no other member either.
     """
     out: list[Finding] = []
     beside_them: dict[tuple[str, str], list[Finding]] = defaultdict(list)
@@ -101,8 +103,8 @@ def timed(
         out.append(_with_causes(plain, judged))
         told = []
         departed = int(plain.details.get("left", 0)) or plain.members_affected or len(judged)
-        claims = beside.kinds_by([one.causes for one in judged], departed, settings)
-        for one, claimed in zip(judged, claims, strict=True):
+        kinds = claims.kinds_by([one.causes for one in judged], departed, settings)
+        for one, claimed in zip(judged, kinds, strict=True):
             stood = beside_them.get((finding.id, one.member.member_id), [])
             told += [] if claimed is None else [_beside(plain, stood, one, claimed, settings)]
         out += told
@@ -192,7 +194,7 @@ def _with_causes(plain: Finding, judged: Sequence[_Judged]) -> Finding:
     causes = [entry for one in judged for entry in one.causes]
     left = [one for one in judged if one.causes and one.causes[0].cause is Cause.MEMBER_LEFT]
     causes += [maybe_removed(one.member, one.seen.silence) for one in left if one.one.returned]
-    # What is unknown of nobody in particular was so because of these.
+    # An `unknown` that names no member was the rest of these members' causes.
     causes += [entry for entry in rest if entry.member_id or entry.cause is not Cause.UNKNOWN]
     told = ranked(causes)
     empty: Details = {"ended_by": report.ended_by(told)} if plain.kind is Kind.GROUP_EMPTY else {}
@@ -209,7 +211,7 @@ def _beside(
     """Give the finding about the member itself."""
     kind, sure = claimed
     gone, group = judged.member, rebalance.group or ""
-    usual = beside.severity_of(kind, judged.seen) or KINDS[kind].severity
+    usual = claims.severity_of(kind, judged.seen) or KINDS[kind].severity
     anchor = record_anchor(rebalance.shard or 0, rebalance.offset or 0, rebalance.at)
     base = stood[0] if stood else _made(rebalance, gone, judged.seen)
     return replace(
@@ -243,5 +245,5 @@ def _made(rebalance: Finding, gone: MemberEntry, seen: Measured) -> Finding:
         members_affected=1,
         partitions_affected=gone.partitions,
         members=(gone,),
-        details=beside.details_of(seen, rebalance.id),
+        details=claims.details_of(seen, rebalance.id),
     )

@@ -1,8 +1,8 @@
 """What probe samples add to a finding that records or the clock decided; ids never change.
 
-Bounds of a join phase: it began after the last look that did not see the group rebalancing and before the
-first that did. A coordinator that moved gives every member a fresh session, so silence that began before the
-move says nothing until a whole session timeout has passed after it.
+A join phase began after the last sample that does not show the group rebalancing, and before the first that
+does. A coordinator that moved gives every member a fresh session. So a silence that began before the move is
+no evidence until a whole session timeout has passed after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.refine.history import LookBack
 
 LOOKED_MS = 3_000
-"""A look this close to a finding would have seen a move that caused it, ms."""
+"""A sample this close to a finding would show a move that caused it, ms."""
 
 _CLOCKS_MS = 500
 """How far the clocks of brokers and monitor may differ, ms."""
@@ -31,7 +31,7 @@ _CLOCKS_MS = 500
 AFTER_MOVE_MS = 30_000
 """A rebalance among the same members this soon after a move is most likely caused by it."""
 
-# One look may fail for reasons of the monitor's own.
+# One sample may fail for reasons of the monitor's own.
 _AWAY_LOOKS = 2
 _SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 
@@ -69,7 +69,7 @@ def bounded(finding: Finding, looks: LookBack) -> Finding:
     ended = join_end(finding)
     seen = [at for at in looks.sightings if low < at <= ended]
     if seen:
-        # The last time only: the monitor's clock may be ahead, and sees the barrier before this one too then.
+        # The last time only: a clock that is ahead shows the join phase before this one too.
         without = [at for at in looks.answered if at < seen[-1] and at not in looks.sightings]
         before = max(without, default=low)
         first = next(at for at in seen if at > before)
@@ -140,10 +140,10 @@ def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
 
 
 def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
-    """Tell a move or reload of the coordinator from a member's request, where samples continue around it."""
+    """Distinguish a move or reload of the coordinator from a member's request, if samples surround it."""
     if not among_the_same(finding.causes):
         return finding
-    # A look tells of a move some time after it: the record may come between.
+    # A sample shows a move some time after it, so the record may come between.
     if moved_at >= 0 and -LOOKED_MS <= finding.at - moved_at <= AFTER_MOVE_MS:
         return _by_coordinator(finding, 0.85, moved_at, "their coordinator moved")
     away = _away(finding, looks)

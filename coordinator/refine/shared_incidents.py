@@ -1,9 +1,9 @@
-"""One storm is one incident, whoever sees it first, and lasts as long as either sees it.
+"""One storm is one incident: probe and records share it, and it lasts as long as either shows the storm.
 
-The probe may open a storm before enough generations have completed for the records to tell. When they do,
-what they tell goes on with the probe's incident: their `opened` becomes an update of it, and their end is its
-end. Where generations complete no more, but looks see the storm go on, that end is not told: the incident is
-the probe's then. Ids stay what the records made them.
+The probe may open a storm before enough generations have completed for the records to show it. When they do,
+their `opened` becomes an update of the probe's incident, and their end resolves it. If no more generations
+complete but samples show that the storm goes on, that end is not published: the incident belongs to the probe
+then. Findings keep the ids that the records gave them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OneStorm:
         memory = state or {}
         # The records' incident -> the probe's and when that opened (ms).
         self._joined = msgspec.convert(dict(memory.get("joined") or {}), dict[str, tuple[str, int]])
-        # Group -> shard of the records that told a storm of it, None where nobody knows.
+        # Group -> shard of the records that show its storm, None if unknown.
         self._recorded: dict[str, int | None] = dict(memory.get("recorded", ()))
 
     def snapshot(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class OneStorm:
     def take(self, finding: Finding, group: Watched | None, *, goes_on: bool) -> Finding | None:
         """Return a finding as it is published, None for an end while samples show the storm.
 
-        `group`: what the probe knows of its group, changed here; `goes_on`: looks still see a storm.
+        `group`: what the probe knows of its group, changed here; `goes_on`: samples still show a storm.
         """
         incident = finding.incident or ""
         if finding.kind is not Kind.STORM:

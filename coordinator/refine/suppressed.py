@@ -1,7 +1,7 @@
 """Suppressed incidents: their opening was not published, because probe samples contradict it.
 
-Nobody heard of them, so their end is not told either; what goes on with them is, and then its end. One that
-WAS told, while the probe saw nothing, ends whatever the probe sees by then.
+Their end is suppressed too. An update of such an incident is published, and then its end is as well. If the
+opening was published, because the probe had no samples yet, its end is published whatever samples show then.
 """
 
 from __future__ import annotations

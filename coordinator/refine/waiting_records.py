@@ -3,7 +3,7 @@
 The operator sends some partitions of each departed member with the offsets that it committed last
 (`Departed.places`). The ends say when the record after them came. Until then the member had nothing to
 commit, so its silence says nothing; from then on it should have committed. Where no record came, none of the
-silence says anything.
+silence says anything. Ends are sampled every few seconds: the time after the newest sample is not known.
 """
 
 from __future__ import annotations
@@ -21,9 +21,12 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.evidence import Departed
 
     Came = Callable[[str, int, int], int | None]
-    """(topic, partition, offset) -> when (ms) the record there was written, -1 not yet, None not known."""
+    """(topic, partition, offset) -> when (ms) the record there was written, None not known.
 
-# A transaction's marker takes an offset that nobody reads, and may come after the last record's commit.
+    Negative where it had not come then.
+    """
+
+# A transaction's marker takes an offset that no consumer reads, perhaps after the last record's commit.
 _MARKER = 1
 
 
@@ -37,10 +40,13 @@ def with_work(one: Departed, ended: int, owned: int, came: Came) -> Departed:
     times = [came(topic, number, offset + _MARKER) for topic, number, offset in one.places]
     known = [at for at in times if at is not None]
     waited = [at for at in known if 0 <= at <= ended]
+    since = ended - one.last_active
     if waited:
-        since = ended - one.last_active
         return replace(one, work=HAD_WORK, lull=max(0, min(waited) - since))
-    return replace(one, work=NO_WORK) if len(known) == owned else one
+    if len(known) != owned:
+        return one
+    until = min(map(abs, known))
+    return replace(one, work=NO_WORK) if until >= ended else replace(one, lull=max(one.lull, until - since))
 
 
 def describe(one: Departed) -> str:

@@ -1,9 +1,9 @@
-"""Incidents of bursts: what many groups suffer at once is one incident of the cluster until it is quiet.
+"""Incidents of bursts: what happens to many groups at once is one incident of the cluster until it is quiet.
 
-The first telling opens it. What is told while it is open updates it, be it the same burst that has grown or
-the next one of its kind: brokers that restart one after the other. An update is as loud as the loudest before
-it, and lists the groups of all bursts, for their own alerts are held back by that list. It is over once
-nothing was told of for the quiet time, counted between the times of findings; the clock tells it.
+The first burst opens it. A burst that grows updates it, and so does the next burst of its kind, as when
+brokers restart one after the other. An update has the highest severity so far. It lists the groups of all
+bursts, because that list suppresses the groups' own alerts. The incident resolves after the quiet time
+without a burst, counted between the times of findings; the clock resolves it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, finding_id
-from rebalance_monitor.coordinator.findings.incidents import incident_id, make
+from rebalance_monitor.coordinator.findings.finding import MAX_GROUPS, finding_id, incident_id, make
 from rebalance_monitor.coordinator.findings.kinds import Scope, Severity, louder
 
 if TYPE_CHECKING:

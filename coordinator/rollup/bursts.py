@@ -1,11 +1,10 @@
 """Many groups with one cause at once: they share a coordinator, a deployment or a host.
 
-What is counted slides: groups within the window of the newest one. Once there are enough of them, and none
-has followed for a while or the window is over, the burst is told. Groups that follow within its window belong
-to it: once they have settled in turn it is told again, with all of them; what is told is one incident until
-it is quiet (burst_incidents.py). A few groups are no burst, nor do they keep a later one from being told.
-Findings count by their own time, in its order: neither the batch that brought them nor their order in it
-matters.
+Groups are counted in a sliding window that ends with the newest one. A burst is published when there are
+enough groups, and none has followed for a while or the window is over. Groups that follow within its window
+belong to it: it is published again with all of them, when none has followed for a while. All of that is one
+incident until it is quiet (burst_incidents.py). A few groups are no burst, and they do not delay a later one.
+Findings count by their own time, in that order: neither their batch nor their order in it matters.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ _EXPIRED = (
     "in most groups the members expired instead of leaving"
 )
 ROLLED_UP = frozenset(_CAUSES)
-"""Kinds that are told of many groups at once: with scope cluster these have phases."""
+"""Kinds that are published of many groups at once: with scope cluster these have phases."""
 
 _ITSELF = frozenset({Kind.ROLLING_RESTART, Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
 """Kinds of findings that count for a burst of their own kind."""
@@ -56,8 +55,8 @@ class Burst(msgspec.Struct):
     """Findings that count together: first and last time (ms), groups, and how much of it is published.
 
     `groups`: name -> when, id of its finding, host of the member that it is about; forgotten when the window
-    is over. `counted` says how many were told, `anchor` is the id that this began with. `severity` is the
-    highest of these findings; `expired` names the groups of which the members expired.
+    is over. `counted`: how many groups are published. `anchor`: id of the first finding. `severity`: the
+    highest of these findings. `expired`: groups whose members expired.
     """
 
     first: int
@@ -218,7 +217,7 @@ def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kin
 
 def _kind(finding: Finding) -> Kind | None:
     told = [entry.cause for entry in finding.causes]
-    # Where the probe has seen that no coordinator moved, that is none of the causes.
+    # If samples show that no coordinator moved, a move is not among the causes.
     moved = Cause.COORDINATOR_MOVED in told
     if finding.kind is Kind.REBALANCE and moved:
         same = told[0] is Cause.COORDINATOR_MOVED or among_the_same(finding.causes)

@@ -1,14 +1,16 @@
-"""What was open when state was begun anew: each incident goes on as it was, or is resolved with a reason.
+"""Open incidents when state is built anew: each one goes on as it was, or is resolved with a reason.
 
-State that is built anew from the compacted topic knows of no incident that records or the clock opened:
-nothing in it would ever resolve them. So they are held here, on the driver, until history has been read.
-What the new state finds again goes on under the incident that was told. What it has no reason to say again
-yet is given as long as that takes: a storm its quiet time, a silent member the silence that it was told
-for. Whether a group is empty its summary says. The rest is resolved, as `expired`: it is not known how, or
-whether, it ended.
+State that is built anew from the compacted topic holds no incident that records or the clock opened, so it
+would never resolve them. They are kept here, on the driver, until history has been read.
 
-Groups that are not in the topic any more go as `group_removed`. Works on what is told, whose members may be
-hashed or hidden. What the probe decides is none of this: the live part remembers its own.
+- An incident that the new state finds again goes on under its published id.
+- An incident that the new state cannot show yet gets as much time as that takes: a storm its quiet time, a
+  silent member the silence that it was published for.
+- The summary of a group shows whether it is empty.
+- Any other incident is resolved as `expired`: it is not known how, or whether, it ended.
+
+Groups that are no longer in the topic are published as `group_removed`. All this works on published findings,
+whose members may be hashed or hidden. Incidents of the probe are not affected: the live part remembers them.
 """
 
 from __future__ import annotations
@@ -19,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, make
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.rebuild_incidents import SETTLED_MS, Held, subject_of
@@ -74,7 +75,7 @@ class Rebuilt:
         # Groups that the new state has not summarised yet.
         self._missing: set[str] = set(memory.get("missing", ()))
         self._held = msgspec.convert(memory.get("held", {}), dict[str, Held])
-        # The new state's incident -> the one that was told, and when that opened.
+        # The new state's incident -> the published one, and when that opened.
         self._joined = msgspec.convert(memory.get("joined", {}), dict[str, tuple[str, int]])
         self._subjects = {held.subject: name for name, held in self._held.items()}
 
@@ -104,7 +105,7 @@ class Rebuilt:
                 self._subjects[subject_of(finding)] = finding.incident
 
     def on_batch(self, told: Iterable[Finding], reading: Reading) -> Outcome:
-        """Return what to publish of a batch's findings `told`, under the incidents that they belong to."""
+        """Return the findings to publish of a batch's `told`, under the incidents that they belong to."""
         outcome = Outcome(list(told))
         if not (self._held or self._missing or self._joined):
             return outcome

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import record_anchor
-from rebalance_monitor.coordinator.findings.incidents import make
+from rebalance_monitor.coordinator.findings.finding import make, record_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.bursts import Bursts
 

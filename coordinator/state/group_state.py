@@ -10,9 +10,9 @@ A group's own fields are its last record, its commits and its clock. Each furthe
 own: rebalances before, what was learned, epochs, changes, subscriptions, emptiness, a rebalance that does not
 end, checks, storms, positions. An incident is named by its id, "" while none is open.
 
-Plain mutable records without behaviour. Those of a group are read and written in every batch that touches it:
-as arrays of their fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last in its
-struct and has a default, and anything else is a new codec version. Times are ms since epoch, -1 where
+Plain mutable records without behaviour. A group is read and written in every batch that touches it, as an
+array of its fields, in C (`msgspec`, by `checkpoints/state/codec.py`). So a new field comes last in its
+struct and has a default; any other change is a new codec version. Times are ms since epoch, -1 where
 unknown.
 """
 
@@ -159,7 +159,7 @@ class Epochs(msgspec.Struct, array_like=True, gc=False):
 
 
 class Changes(msgspec.Struct, array_like=True, gc=False):
-    """What came and went in an epoch-based group since `Epochs.stable`."""
+    """What changed in an epoch-based group since `Epochs.stable`."""
 
     bumps: int = 0
     """Bumps of the epoch."""
@@ -206,6 +206,12 @@ class Emptiness(msgspec.Struct, array_like=True, gc=False):
     """When an offset was last removed while the group had no members."""
     visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
+    expiring_at: int = -1
+    """When `expiring` was opened."""
+    spells: list[list[int]] = msgspec.field(default_factory=list)
+    """[day, longest time (ms) without members that ended on it], oldest first (`habits.py`)."""
+    followed_since: int = -1
+    """Since when every such time is known."""
 
 
 class Stuck(msgspec.Struct, array_like=True, gc=False):
@@ -221,6 +227,11 @@ class Stuck(msgspec.Struct, array_like=True, gc=False):
     waits_for: str = ""
     """Client ids of the members that it was reported to wait for."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an incident of either kind is open."""
+        return bool(self.suspected or self.incident)
+
 
 class Checks(msgspec.Struct, array_like=True, gc=False):
     """Incidents about a group's record, assignment and subscriptions."""
@@ -233,6 +244,10 @@ class Checks(msgspec.Struct, array_like=True, gc=False):
     """Topics that members subscribe to and no member owns; whether they exist, only the brokers know."""
     unsubscribed: dict[str, list[int | str]] = msgspec.field(default_factory=dict)
     """Topic that no member subscribes to any longer -> [last commit, incident about its offsets]."""
+    too_large_at: int = -1
+    """When (ms) `too_large` was opened; so of the others."""
+    skewed_at: int = -1
+    unassigned_at: int = -1
 
 
 class GroupState(msgspec.Struct, array_like=True, gc=False):

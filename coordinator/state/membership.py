@@ -43,11 +43,6 @@ def compare(before: list[Member], after: list[Member]) -> Change:
     )
 
 
-def partitions(member: Member) -> int:
-    """How many partitions are assigned to the member."""
-    return len(member.offsets)
-
-
 def assigned_by_topic(members: list[Member], topics: list[str]) -> dict[str, int]:
     """Topic -> partitions assigned in it."""
     counts: dict[str, int] = {}

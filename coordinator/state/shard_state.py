@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class PendingRemoval:
-    """A group whose tombstone was read, until the next row of the shard tells removal from migration."""
+    """A group whose tombstone was read, until the next row shows whether it was removed or migrated."""
 
     group: str
     offset: int

@@ -1,7 +1,6 @@
 """The groups of one shard: decoded on first touch, so that a batch pays only for the groups it touches.
 
-A frozen group is the earliest clock at which it has to be looked at, and its encoded bytes; `thaw` turns
-these into state.
+A frozen group is the earliest clock at which it is due, and its encoded bytes; `thaw` decodes them.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Frozen = tuple[int, bytes]
 
 
 class GroupStore(MutableMapping[str, "GroupState"]):
-    """Mapping of group name to state. What was touched is in `live`, the rest in `frozen`."""
+    """Mapping of group name to state. Groups that were touched are in `live`, the others in `frozen`."""
 
     __slots__ = ("_thaw", "frozen", "live")
 
@@ -36,7 +35,7 @@ class GroupStore(MutableMapping[str, "GroupState"]):
             state = self.live[group] = self._decode(body)
         return state
 
-    def get(  # type: ignore[override]  # Mapping allows any default; nobody needs another
+    def get(  # type: ignore[override]  # Mapping allows any default; no caller needs another
         self, group: str, default: GroupState | None = None
     ) -> GroupState | None:
         """Return the group's state or `default`; the mixin's own would raise and catch for every unknown."""
@@ -64,18 +63,18 @@ class GroupStore(MutableMapping[str, "GroupState"]):
         return len(self.live) + len(self.frozen)
 
     def wakes(self) -> Iterator[tuple[str, int]]:
-        """Yield each group and the earliest clock (ms) at which it has to be looked at."""
+        """Yield each group and the earliest clock (ms) at which it is due."""
         yield from ((group, state.wake) for group, state in self.live.items())
         yield from ((group, wake) for group, (wake, _) in self.frozen.items())
 
     def wake_of(self, group: str) -> int | None:
-        """Return the earliest clock (ms) at which a group has to be looked at; None where there is none."""
+        """Return the earliest clock (ms) at which a group is due, None for an unknown group."""
         if (state := self.live.get(group)) is not None:
             return state.wake
         return self.frozen[group][0] if group in self.frozen else None
 
     def due(self, now: int) -> list[str]:
-        """Return the groups to be looked at on a clock of `now` ms, by name."""
+        """Return the groups that are due at a clock of `now` ms, by name."""
         found = [group for group, state in self.live.items() if state.wake <= now]
         found += [group for group, (wake, _) in self.frozen.items() if wake <= now]
         return sorted(found)

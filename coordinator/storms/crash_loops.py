@@ -1,11 +1,12 @@
 """Members that are to blame for a rebalance: they stopped polling, missed a deadline, or keep expiring.
 
-Who expires is told by its client, on the same host if one of its did there: what is created anew comes from
-another host. Where several processes share a client id, an expired member is of the process that expired
-before it came, if there is one. Once is a crash, or a deployment that does not let its members say goodbye,
-and so is the next one. From the third time within an hour on it is a crash loop, however slow: of a group
-with many members each has its turn only now and then. Clients that never say goodbye do not count, for a
-planned stop of theirs looks the same.
+An expired member is identified by its client id. If a member of the same client id has expired on the same
+host, the host counts too: a pod that is created anew comes from another host. If several processes share a
+client id, the member belongs to the process that had expired before it joined.
+
+The first and second expiry are a crash, or a deployment that lets members send no LeaveGroup. From the third
+within an hour on it is a crash loop, however slow: in a group with many members, each is lost only now and
+then. Clients that never send LeaveGroup do not count, because a planned stop of theirs is the same.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.storms import recurrence
 
 if TYPE_CHECKING:

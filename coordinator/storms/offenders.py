@@ -1,7 +1,7 @@
-"""The offender where no single client has a third of a storm: what the names behind it have in common.
+"""The offender of a storm: one client with a third of it, or what the clients' names have in common.
 
-An autoscaler's pods each take part in little of it. Their client ids differ in what a ReplicaSet or a
-StatefulSet adds to the name of the application (`orders-7c9f-x2b4k`, `orders-3`), so the part before is what
+Each of an autoscaler's pods takes part in little of a storm. Their client ids differ in what a ReplicaSet or
+a StatefulSet appends to the name of the application (`orders-7c9f-x2b4k`, `orders-3`). So the common prefix
 is named.
 """
 

@@ -1,4 +1,4 @@
-"""When things of a name lately happened: a memory of a window that slides, as state keeps it."""
+"""A sliding window of events by name: when each of them last happened, as state keeps it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def add_occurrences(
 ) -> dict[str, list[int]]:
     """Return the memory with one more `at` (ms) of each of `names`: name -> times, oldest first.
 
-    Of each the newest `kept` times within the window; names that happened just now come last.
+    Each name keeps its newest `kept` times within the window. The names of this call come last.
     """
     since = at - window_ms
     within = {name: [one for one in times if since < one <= at] for name, times in memory.items()}

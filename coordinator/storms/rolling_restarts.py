@@ -1,9 +1,11 @@
-"""Rolling restarts: every member goes and comes back once, one after the other, and none of these is lost.
+"""Rolling restarts: every member leaves and comes back once, one after the other, and none is lost.
 
-A restart has a record of its own while it goes on, for it may last longer than a storm's window. Once it is
-complete, what was noted of it counts no more: a roll-back that follows is another restart. A third one in a
-row is none any more, nor is one in which the group became empty, or after which it is smaller than before:
-that one may be stuck before its last member.
+State keeps the restart while it goes on, because it may last longer than a storm's window. Its events no
+longer count once it is complete: a roll-back that follows is another restart. These are no rolling restarts:
+
+- the third one in a row
+- one in which the group became empty
+- one that leaves the group smaller than before: it may be stuck before its last member
 """
 
 from __future__ import annotations
@@ -12,9 +14,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, MAJORITY, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED, MAJORITY
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.storms import crash_loops
 
@@ -51,9 +52,10 @@ class Code(StrEnum):
 
 AGAIN = frozenset({Code.AGAIN, Code.CYCLE})
 YOUNG = AGAIN | {Code.YOUNG}
-"""Losses of a member that came after the first loss of the window.
+"""Losses of members that joined after the first loss of the window.
 
-`AGAIN` came after the first of such a one, `CYCLE` after the first of those: that is the fourth time.
+`AGAIN`: the member joined after the first `YOUNG` loss. `CYCLE`: it joined after the first `AGAIN` loss, so
+it is the fourth loss in a row of replacements.
 """
 
 LOSSES = YOUNG | {Code.RESTART, Code.LOST}
@@ -61,9 +63,9 @@ _CALM = frozenset({Code.RESTART, Code.RETURN, Code.FAILED})
 
 
 def note_size(state: GroupState, scene: Scene, at: int) -> None:
-    """Remember how many members there are to be restarted from `at` (ms) on, unless a restart goes on.
+    """Store how many members a restart from `at` (ms) on has to restart, unless one is under way.
 
-    `state`: the group before what happens then; new members may have come already.
+    `state`: the group before the event at `at`; new members may have joined already.
     """
     storm, window, since = state.storm, scene.settings.storm_window_ms, _since(state, at)
     lost = (event[1] in LOSSES and int(event[0]) > at - window for event in storm.events)
@@ -72,9 +74,9 @@ def note_size(state: GroupState, scene: Scene, at: int) -> None:
 
 
 def follow(storm: StormState, *, empty: bool) -> None:
-    """Take what was noted last: a restart begins with a loss, and ends with what is a storm's business.
+    """Begin or end a restart by the newest event: a loss begins it, a disruptive event ends it.
 
-    It ends unreported where the group is `empty` now.
+    It also ends, unreported, if the group is `empty` now.
     """
     if empty or not all(event[1] in _CALM for event in storm.events):
         storm.restarting = -1
@@ -89,10 +91,10 @@ def forget(storm: StormState) -> None:
 
 
 def was_job(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> bool:
-    """Whether a group that is empty at `at` (ms) has done its work, or was stopped by somebody.
+    """Whether the group became empty at `at` (ms) because its work was done, or because it was stopped.
 
-    Nothing else is claimed of any, of an `always_on` group a goodbye is, and it is no loop of an application
-    that ends as soon as it has begun.
+    It was if no cause but a clean leave is claimed; for an `always_on` group the clean leave must be claimed.
+    An application that ends again and again as soon as it has started is in a loop, and was not stopped.
     """
     storm = state.storm
     rested, storm.stopped_at = state.started_at - storm.stopped_at, at
@@ -111,7 +113,7 @@ def end_run(storm: StormState) -> None:
 
 
 def find_completed(state: GroupState, scene: Scene, at: int) -> list[Finding]:
-    """Say once, at `at` (ms), that every member was restarted: as many as before, and all came during it."""
+    """Report a completed restart at `at` (ms): as many members as before, and all joined during it."""
     storm = state.storm
     began = storm.restarting
     removals = [event for event in storm.events if event[1] == Code.RESTART and int(event[0]) >= began]
@@ -151,9 +153,9 @@ def _changed_ids(state: GroupState, began: int) -> int:
 
 
 def _since(state: GroupState, began: int) -> int:
-    """Return from when on (ms) members are new: they may come first, and the old ones go then.
+    """Return from when on (ms) members are new: a new member may join before the old one leaves.
 
-    The members with which the group started do not count.
+    The members with which the group started are not new.
     """
     return min(began, max(began - _AHEAD_MS, state.started_at + START_MS))
 
@@ -161,8 +163,8 @@ def _since(state: GroupState, began: int) -> int:
 def renewed(before: GroupState, change: Change, causes: tuple[CauseEntry, ...], at: int) -> bool:
     """Whether a generation at `at` (ms) replaced all members, after they had worked and left.
 
-    So does a deployment of a group that is too small to be restarted one by one: its new member comes shortly
-    before the old one goes or after it. `before`: the group as its last generation left it.
+    A deployment does that to a group that is too small to be restarted one by one: its new member joins
+    shortly before or after the old one leaves. `before`: the group as its last generation left it.
     """
     if change.left:
         now = [member for _, member in change.kept] + list(change.joined)

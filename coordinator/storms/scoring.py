@@ -1,11 +1,15 @@
 """Which generations count towards a storm, and which members are responsible.
 
-Those that disrupt by themselves count, and what befell an unstable client, of which a young member was lost
-twice. Once members come and go for the fourth time (`CYCLE`), so do from then on as many returns as young
-ones were lost before them, whoever returns: what is created anew has another host, and often another client
-id. More returns than that are a scale-out; a rollout, its roll-back and the next one are no cycle yet. The
-worst offender is the client with the most of what counts, on one host unless it comes from one after the
-other; failed generations are nobody's.
+These count:
+
+- generations that disrupt by themselves
+- generations of an unstable client: it has lost a young member twice
+- after the fourth loss of a replacement (`CYCLE`), as many returns as young members were lost before. Any
+  member may return: a pod that is created anew has another host, and often another client id. More returns
+  than losses are a scale-out. A rollout, its roll-back and the next rollout are no cycle yet.
+
+The worst offender is the client with the most of what counts. Its host is named unless it moves from host to
+host. Failed generations have no offender.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ _LEAST_SHARE = 0.1
 
 
 def weights(storm: StormState) -> list[int]:
-    """How many generations of a storm each of the noted events is, 0 where it is none."""
+    """How many generations of a storm each event counts for, 0 if it does not count."""
     clients = _unstable(storm)
     found, away, cycling = [], 0, False
     for event in storm.events:
@@ -64,9 +68,9 @@ def _unstable(storm: StormState) -> set[int | str]:
 
 
 def worst(storm: StormState) -> Details:
-    """Return the client behind most of what counts, its newest member, and its share; none behind little.
+    """Return the client with most of what counts, its newest member, and its share.
 
-    A storm on one host after the other names no host.
+    A small share is not returned. If the client moves from host to host, no host is named.
     """
     tally: dict[str, Counter[str]] = {}
     told = weights(storm)

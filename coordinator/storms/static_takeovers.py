@@ -1,8 +1,8 @@
 """Static members that take the place of a process before them, under the same instance id.
 
-Once is a restart, which is what static membership is for. Again and again is a process that crashes and comes
-back, or two that were given one `group.instance.id`: each fences the other, and both look well from afar. The
-record does not tell which, for its client id and host stay those of the first start.
+Once is a restart, which is what static membership is for. Again and again is a process that crashes and is
+restarted, or two processes with one `group.instance.id`: each fences the other. The record does not show
+which, because its client id and host stay those of the first start.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.wording import names_of, seconds
+from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import report
 from rebalance_monitor.coordinator.storms import recurrence
 
@@ -46,7 +46,7 @@ def find_takeover(state: GroupState, scene: Scene, before: Member, now: Member) 
         members=(report.member_entry(now, "replaced"),),
         members_affected=1,
         severity=Severity.WARNING if again else None,
-        causes=(CauseEntry(Cause.STATIC_MEMBER_REPLACED, 1.0, why, *names_of(now)),) if again else (),
+        causes=(CauseEntry.of(now, Cause.STATIC_MEMBER_REPLACED, 1.0, why),) if again else (),
         details={
             "instance_id": instance,
             "previous_member_id": before.member_id,
@@ -58,8 +58,6 @@ def find_takeover(state: GroupState, scene: Scene, before: Member, now: Member) 
 
 def flapping(state: GroupState, change: Change, at: int) -> Member | None:
     """Note the static members replaced in a rebalance that ended at `at` (ms); return one that flaps."""
-    if not change.replaced:
-        return None
     _note(state, [now.instance_id or "" for _, now in change.replaced], at)
     again = [now for _, now in change.replaced if len(state.storm.takeovers[now.instance_id or ""]) >= AGAIN]
     return again[-1] if again else None

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import instance_of
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.finding import MAJORITY, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import MAJORITY
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.storms import (
@@ -57,21 +56,21 @@ def note_generation(
 ) -> list[Finding]:
     """Note one completed generation, or the Empty that ends one; ms `at` is the end of its join phase."""
     found = _begin(state, scene, at)
-    flapping = static_takeovers.flapping(state, change, at)
+    flapping = static_takeovers.flapping(state, change, at) if change.replaced else None
     if causes and causes[0].cause is Cause.FIRST_START:
         return found
     left, back = _departed(state, change)
-    faulty = crash_loops.is_fault(state.storm, left, causes, at)
+    faulty = bool(left) and crash_loops.is_fault(state.storm, left, causes, at)
     code, offender = _classify(state.storm, replace(change, left=left), flapping, faulty=faulty)
     if _is_expected(scene, causes, faulty=faulty):
         code = None
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
-        # Who left was noted when it did; its going may have completed a restart.
+        # A departure from an epoch-based group was noted when it happened; it may have completed a restart.
         return found + (
             rolling_restarts.find_completed(state, scene, at) if len(left) < len(change.left) else []
         )
-    # Who returns within a convergence comes after its loss, which is when that began.
+    # A member that returns within a convergence comes after its loss, which began the convergence.
     when = at if state.group_type == "classic" else max(state.epochs.bumped_at, 0)
     if not state.members and rolling_restarts.was_job(state, scene, at, causes):
         rolling_restarts.end_run(state.storm)
@@ -139,18 +138,19 @@ def wake(state: GroupState, quiet_ms: int, grace_ms: int) -> int:
 
 
 def marked(found: Finding, storm: StormState, since: int, *, renewed: bool) -> Finding:
-    """Return a `rebalance` marked, if it or what failed before it disrupts; noted since `since` (ms).
+    """Mark a `rebalance` as disruptive if it, or a failed one before it since `since` (ms), counts.
 
-    Or if it has `renewed` the group, as a deployment does.
+    Otherwise mark it if it has `renewed` the group, as a deployment does.
     """
-    for event, weight in zip(storm.events, scoring.weights(storm), strict=True):
+    weights = scoring.weights(storm) if storm.events else ()
+    for event, weight in zip(storm.events, weights, strict=True):
         if int(event[0]) >= since and weight:
             return replace(found, details=found.details | {"disruptive": 1})
     return replace(found, details=found.details | {"renewed": 1}) if renewed else found
 
 
 def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
-    """Forget what is over at `at` (ms) before something is noted."""
+    """Forget the events that have left the window at `at` (ms), before another is noted."""
     found, storm = settle(state, scene), state.storm
     since = at - scene.settings.storm_window_ms
     storm.events = [event for event in storm.events if int(event[0]) > since][-MAX_EVENTS:]
@@ -159,7 +159,10 @@ def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
 
 
 def _append(state: GroupState, when: int, code: Code, generations: int, offender: Member | None) -> None:
-    """Note so many `generations`, of a classic group one; an Empty counts where it lost a young member."""
+    """Note an event of so many `generations`, of a classic group one.
+
+    An Empty counts if the group lost a young member.
+    """
     weight = generations if code is Code.FAILED or state.group_type != "classic" else 1
     event: list[int | str] = [when, code, max(1, weight), ""]
     if not state.members and code is not Code.FAILED:
@@ -172,9 +175,9 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
 
 
 def _is_expected(scene: Scene, causes: tuple[CauseEntry, ...], *, faulty: bool) -> bool:
-    """Whether members of a group that does so on a schedule only joined, or left with a goodbye.
+    """Whether members only joined or left cleanly, in a group for which that is expected (`expected_churn`).
 
-    An expiry is never expected: a crash loop at the longest back-off keeps a schedule too.
+    An expiry is never expected: a crash loop at the longest back-off also keeps a schedule.
     """
     said = {cause.cause for cause in causes if cause.confidence >= MAJORITY}
     return scene.settings.expected_churn and not faulty and bool(said) and said <= _CHURN
@@ -203,9 +206,10 @@ def _departed(state: GroupState, change: Change) -> tuple[tuple[Member, ...], in
 def _classify(
     storm: StormState, change: Change, flapping: Member | None = None, *, faulty: bool
 ) -> tuple[Code | None, Member | None]:
-    """Code and offender of a generation, code None where it is none of a storm's business.
+    """Classify a generation: event code and responsible member, or None if it does not count towards a storm.
 
-    `flapping`: a static member whose place was taken again and again. `faulty`: who went is to blame for it.
+    `flapping`: a static member whose place was taken again and again. `faulty`: the departed member is to
+    blame for its departure.
     """
     losses = _first(storm, LOSSES)
     for lost, code in ((AGAIN, Code.CYCLE), (YOUNG, Code.AGAIN), (LOSSES, Code.YOUNG)):
@@ -221,7 +225,7 @@ def _classify(
 
 
 def _asked(state: GroupState, causes: tuple[CauseEntry, ...]) -> Member | None:
-    """Return the leader that asked for a rebalance among the same members, where it is known to have."""
+    """Return the leader if it is known to have asked for a rebalance among the same members."""
     named = causes[0].member_id if causes and causes[0].cause is Cause.LEADER_REJOINED else None
     return next((member for member in state.members if member.member_id == named), None)
 
@@ -261,7 +265,7 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
         if not grown:
             return []
         storm.last_at = scene.ts
-        # What counts only since somebody was lost again was not counted then.
+        # An event that counts only since another loss was not counted when it happened.
         storm.total = max(storm.total + grown, completed + failed)
         if storm.total < settings.storm_threshold * (storm.sequence + 2):
             return []

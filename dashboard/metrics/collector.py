@@ -7,6 +7,7 @@ behind a count or a bucket.
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -65,6 +66,9 @@ _OPEN = {
     Kind.REBALANCE_STUCK: "group_rebalance_stuck",
     Kind.STORM: "group_storm_active",
 }
+_TEAMS_KEPT = 65_536
+"""Groups whose team is kept from scrape to scrape: to try each pattern on each group takes too long."""
+
 _COUNTERS: dict[str, Callable[[GroupTally], float]] = {
     "group_failed_generations": lambda tally: tally.failed,
     "group_session_timeouts": lambda tally: tally.session,
@@ -130,7 +134,7 @@ class SnapshotCollector(Collector):
         self._build = tuple(build.get(label, "") for label in METRICS["build"].labels)
         self._clock = clock
         self._wanted = wanted or Wanted()
-        self._team_of = team_of
+        self._team_of = lru_cache(_TEAMS_KEPT)(team_of)
 
     def describe(self) -> Iterable[Family]:
         """Name the families without a scrape."""
@@ -142,7 +146,7 @@ class SnapshotCollector(Collector):
         page = _Page(known.cluster)
         page.add("build", 1, *self._build)
         with self._tallies.lock:
-            _groups(page, known, self._tallies.places.label)
+            _groups(page, known, self._tallies.places.label, self._team_of)
             for group, tally in self._tallies.groups.items():
                 _tally(page, group, tally)
             _totals(page, self._tallies)
@@ -151,7 +155,7 @@ class SnapshotCollector(Collector):
             seated = {name: one for name, one in known.lags.items() if label_of(name) == name != OTHER}
             members = {name: _members(view) for name, view in known.groups.items() if label_of(name) == name}
         partitions = lag_series.add_partitions(page.add, seated, self._wanted)
-        _incidents(page, known)
+        _incidents(page, known, self._team_of)
         _health(page, known.health, self._clock())
         yield from (family for family in page.families.values() if family.samples)
         shown = Shown(_text(known.cluster), seated, partitions, members)
@@ -165,14 +169,16 @@ def _teams(page: _Page, labels: Iterable[str | None], team_of: Callable[[str], s
             page.add("group", 1, label, "" if label == OTHER else team_of(label))
 
 
-def _groups(page: _Page, known: Known, label_of: Callable[[str], str | None]) -> None:
-    """Add the gauges of groups, the others' summed up; and the counts of groups by type and state."""
-    states: Counter[tuple[str, str]] = Counter()
+def _groups(
+    page: _Page, known: Known, label_of: Callable[[str], str | None], team_of: Callable[[str], str]
+) -> None:
+    """Add the gauges of groups, the others' summed up; and how many are of each type, state and team."""
+    states: Counter[tuple[str, str, str]] = Counter()
     others: list[GroupView] = []
     open_incidents = by_group(known.incidents.open.values())
     without = 0
     for name, view in known.groups.items():
-        states[_state_of(view)] += 1
+        states[*_state_of(view), team_of(name)] += 1
         label = label_of(name)
         if label == name != OTHER:
             _group(page, name, [view], open_incidents)
@@ -265,11 +271,13 @@ def _totals(page: _Page, tallies: Tallies) -> None:
         page.add("audit_timestamp_seconds", tallies.audited_at / 1000)
 
 
-def _incidents(page: _Page, known: Known) -> None:
-    counts = Counter({(kind.value, spec.severity.value): 0 for kind, spec in KINDS.items()})
-    counts.update((one.kind.value, one.latest.severity.value) for one in known.incidents.open.values())
-    for (kind, severity), count in sorted(counts.items()):
-        page.add("incidents_open", count, kind, severity)
+def _incidents(page: _Page, known: Known, team_of: Callable[[str], str]) -> None:
+    counts = Counter({(kind.value, spec.severity.value, ""): 0 for kind, spec in KINDS.items()})
+    for one in known.incidents.open.values():
+        team = team_of(one.latest.group) if one.latest.group is not None else ""
+        counts[one.kind.value, one.latest.severity.value, team] += 1
+    for labels, count in sorted(counts.items()):
+        page.add("incidents_open", count, *labels)
     degraded = (one.latest for one in known.incidents.open.values() if one.kind is Kind.MONITOR_DEGRADED)
     # Two incidents may have one cause, and two samples with one name are an error to Prometheus.
     for cause in sorted({latest.causes[0].cause.value for latest in degraded if latest.causes}):

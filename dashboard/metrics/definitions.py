@@ -126,13 +126,13 @@ GROUP_METRICS = (
     _histogram("group_sync_seconds", "duration of the sync phase", SHORT, "group"),
 )
 MONITOR_METRICS = (
-    _gauge("groups", "groups by type and state", "group_type", "state"),
+    _gauge("groups", "groups by type, state and team", "group_type", "state", "team"),
     _gauge("groups_without_series", "groups that are summed up as `(other)` or denied"),
     _gauge(
         "partitions_without_series",
         "partitions that `metrics.partitions` chose beyond `metrics.max_partitions`; absent without patterns",
     ),
-    _gauge("incidents_open", "open incidents", "kind", "severity"),
+    _gauge("incidents_open", "open incidents; no team: of several groups", "kind", "severity", "team"),
     _gauge("degraded", "1 while the monitor itself is degraded for this reason", "cause"),
     _counter("findings", "live findings published", "kind", "severity"),
     _counter("rebalances_by_cause", "completed rebalances of all groups by their most likely cause", "cause"),

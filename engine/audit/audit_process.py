@@ -48,14 +48,14 @@ class AuditProcess:
         return f"its process ended early: {last or self._process.returncode}"[:SENTENCE]
 
     def end(self) -> None:
-        """End the audit: whoever waits for it gets a sentence."""
+        """End the audit: its caller gets a sentence."""
         self._process.terminate()
 
 
 def main() -> None:
     """Audit the live topic and the tables that stdin names; write the outcomes, or the error as text."""
     os.nice(NICE)
-    # Whatever a library prints is not the answer.
+    # Output that a library prints is not part of the answer.
     answer = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     settings, storage = pickle.load(sys.stdin.buffer)  # noqa: S301 - the job's own

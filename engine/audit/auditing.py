@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """Records, oldest first, and how many partitions their topic has (-1: nobody knows)."""
+    """Records, oldest first, and how many partitions their topic has (-1: unknown)."""
 
     batches: Sequence[pa.RecordBatch]
     partitions: int

@@ -58,7 +58,7 @@ class Auditor:
         return self
 
     def __exit__(self, *reason: object) -> None:
-        """End the audit under way: nobody waits for it."""
+        """End the audit under way: its result is not needed."""
         with self._starting:
             self._stopped = True
             if self._process is not None:

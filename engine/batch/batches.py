@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.costs.handovers import Handover
     from rebalance_monitor.coordinator.lag.following import Lag, News
     from rebalance_monitor.coordinator.lag.measured import GroupLag
+    from rebalance_monitor.coordinator.state.positions import Positions
     from rebalance_monitor.engine.batch.step import OutRow
 
 # The query id of batches that no query made.
@@ -53,7 +54,7 @@ class Batch:
     groups: group -> summary. removed: groups that are gone at its end. stats: (shard, counters) of the
     coordinator. positions: shard -> last offset. newest: shard -> time (ms) of its newest record that was
     read live. types: record type -> readable records. rows, state_bytes: totals. troubles: what went wrong
-    inside the operator. committed: group -> its positions as text; shards: of these groups. committing: how
+    inside the operator. committed: group -> its positions; shards: of these groups. committing: how
     these commit.
     commits_only: summaries of those of them without a record of their own, on change. forgotten: such whose
     last offset is gone. lags: of all groups, where the ends of topics are newer than at the batch before. The
@@ -72,7 +73,7 @@ class Batch:
     now: int = -1
     rows: int = 0
     state_bytes: int = 0
-    committed: dict[str, str] = field(default_factory=dict)
+    committed: dict[str, Positions] = field(default_factory=dict)
     shards: dict[str, int] = field(default_factory=dict)
     committing: dict[str, Committing] = field(default_factory=dict)
     commits_only: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -95,8 +96,8 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
                 # The last word counts: a group may be removed and made again within a batch.
                 removed.pop(group, None)
                 batch.groups[group] = summary
-            case PositionsOut(group, body):
-                batch.committed[group], batch.shards[group] = body, shard
+            case PositionsOut(group, held):
+                batch.committed[group], batch.shards[group] = held, shard
             case RemovedOut(group):
                 batch.groups.pop(group, None)
                 batch.committed.pop(group, None)
@@ -108,7 +109,7 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
 
 
 def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Finding]:
-    """Return a batch's findings with what they cost, and those of lag; `batch` gets what is shown of it."""
+    """Return a batch's findings with their costs, and those about lag; `batch` gets the lags to show."""
     found = lag.on_batch(told, news)
     publish_commits(batch, lag.board)
     found += lag.forget(batch.forgotten, news.wall)
@@ -118,7 +119,7 @@ def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Fi
 
 
 def publish_commits(batch: Batch, board: Board) -> None:
-    """Say in `batch` how the groups commit whose positions it has, and list those that do nothing else.
+    """Store in `batch` how the groups with positions commit; list groups without a record of their own.
 
     A group without offsets and without a record is removed.
     """
@@ -128,7 +129,7 @@ def publish_commits(batch: Batch, board: Board) -> None:
     for group in batch.committed:
         consumed = known.get(group)
         if consumed is None:
-            if group not in trimmed and positions.read(batch.committed[group]).lone:
+            if group not in trimmed and batch.committed[group].lone:
                 batch.forgotten.append(group)
             continue
         batch.committing[group] = committing.committing(consumed)
@@ -156,7 +157,7 @@ def _outputs(rows: list[OutRow]) -> Iterator[tuple[int, Output]]:
             case "group":
                 yield shard, GroupOut(group, data_of(body))
             case "positions":
-                yield shard, PositionsOut(group, body)
+                yield shard, PositionsOut(group, positions.read(body))
             case "removed":
                 yield shard, RemovedOut(group)
             case _:

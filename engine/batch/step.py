@@ -5,13 +5,13 @@ record causes may stop the query, so an error of the coordinator becomes a count
 state that cannot be read is begun anew with a `state_lost` stat. Only a state of an unknown version raises
 (StateVersionError): going on would destroy it.
 
-The time the coordinator is told is bounded by what has been read: Spark takes a batch's timestamp after it
-has fixed the offsets to read, so a record older than the timestamp may still be unread. Everything older than
-the timestamp of the batch *before* has been read, therefore now = min(timestamp, timestamp before + grace).
-Of limited batches not even that is true: while they last, time goes on with the records of the shard alone.
+The clock of the coordinator is bounded by the records that were read. Spark takes a batch's timestamp after
+it has fixed the offsets to read, so a record older than the timestamp may still be unread. Every record older
+than the timestamp of the batch *before* has been read. So now = min(timestamp, timestamp before + grace). For
+limited batches not even that holds: while they last, time goes on with the records of the shard alone.
 
-That also shows a driver's clock that is ahead: records are newer than the batch before theirs. Where they
-seem much older, time goes on with them; when the clock is set back the state does not stay in the future.
+Records also show a driver's clock that is ahead: they seem much older than the batch before theirs. Then time
+goes on with the records, so that the state is not in the future when the clock is set back.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.checkpoints.state.codec import StateVersionError, Stored, decode_state, encode_state
+from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.names import short
@@ -147,7 +148,7 @@ class OpenShard:
     ) -> list[Output]:
         """Apply one batch's `rows` at its timestamp `now` (ms); `ticks`: deadlines are judged after them.
 
-        `newest`: time (ms) of the newest record that was read with them, in whatever shard.
+        `newest`: time (ms) of the newest record of any shard that was read with them.
         """
         before = now if self.now is None else self.now
         if extent is not Extent.PROVEN and now - before > PAUSE_MS:
@@ -264,7 +265,7 @@ def _said(error: Exception) -> str:
 
 def _summary(records: Sequence[Row], now: int, state_bytes: int, *, is_live: bool) -> StatOut:
     last = max((row.last_offset for row in records), default=-1)
-    # What is read as history is no measure of anybody's clock.
+    # History is no measure of a clock.
     newest = max((row.record_ts for row in records), default=-1) if is_live else -1
     counts = {"now": now, "rows": len(records), "last_offset": last, "newest": newest}
     return StatOut("batch", {**counts, "state_bytes": state_bytes, "types": _types(records)})
@@ -301,8 +302,8 @@ def out_row(shard: int, output: Output) -> OutRow:
             return OutRow("finding", shard, finding.group or "", to_json(finding))
         case GroupOut(group, summary):
             return OutRow("group", shard, group, body_of(summary))
-        case PositionsOut(group, body):
-            return OutRow("positions", shard, group, body)
+        case PositionsOut(group, held):
+            return OutRow("positions", shard, group, positions.published(held))
         case RemovedOut(group):
             return OutRow("removed", shard, group, "{}")
         case StatOut(kind, data):

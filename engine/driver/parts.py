@@ -40,11 +40,11 @@ _EPOCHS = frozenset(GROUP_TYPES.values())
 
 
 class Parts:
-    """The parts of one job. `drain` gives the probe's looks since it was called last.
+    """The parts of one job. `drain` returns the probe samples since its last call.
 
-    `notices` is what the main loop has to tell; `usual_age_ms` and `probe_ms` see Health. `opened` gives the
-    newest finding of each open incident, as it was told. `ends` gives the samples of topics' ends since it
-    was called last, None where there are never any.
+    `notices`: notices of the main loop; `usual_age_ms` and `probe_ms`: see Health. `opened` returns the
+    newest published finding of each open incident. `ends` returns the samples of topics' ends since its last
+    call; it is None if there are never any.
     """
 
     def __init__(
@@ -167,6 +167,7 @@ class Parts:
             looks=sightings,
             shards=batch.shards,
             handed=batch.handed,
+            fresh=batch.groups,
         )
         found = with_lag(told, batch, self._lag, news)
         if samples:

@@ -1,7 +1,8 @@
 """Which state the job resumes or begins: the manifest's decision, made before an engine starts.
 
-What lies before the end offsets found when a state is begun is history: it rebuilds groups, and is not told
-as if it were new. Those offsets go into the manifest first: every run of every batch sees the same history.
+Records before the end offsets found when a state is begun are history: they rebuild groups, and their
+findings are marked as history. Those offsets go into the manifest first, so every run of every batch has the
+same history.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import structlog
 
-from rebalance_monitor.checkpoints.errors import FolderError, UnreachableError
-from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.checkpoints.errors import REBUILD, FolderError, UnreachableError
+from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.checkpoints.state.batch_log import read_log
 from rebalance_monitor.checkpoints.state.inspection import ELSEWHERE
 from rebalance_monitor.checkpoints.state.manifest import (
@@ -25,7 +26,7 @@ from rebalance_monitor.checkpoints.state.manifest import (
     require_match,
     write_manifest,
 )
-from rebalance_monitor.checkpoints.state.spark_log import SparkLog, require_whole
+from rebalance_monitor.checkpoints.state.spark_log import SparkLog, SparkLogError, require_whole
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
@@ -70,13 +71,15 @@ class StatePlan:
 class _Choice:
     """The manifest to go on with, and its log of batches; or none, and why an earlier state is given up.
 
-    is_asked: the settings ask for just that, and who wrote them knows of it.
+    is_asked: the settings ask for a new state, so its author expects the loss. older: a sentence if the log
+    ends before what was published, else "".
     """
 
     manifest: Manifest | None = None
     spark_log: SparkLog = field(default_factory=SparkLog)
     why: str = ""
     is_asked: bool = False
+    older: str = ""
 
 
 class Kind(Protocol):
@@ -113,6 +116,8 @@ def plan_state(
     storage.give_name()
     choice = _chosen(storage, settings, rebuild=rebuild)
     stored, rebuilt = choice.manifest, choice.why
+    if choice.older:
+        log.warning("the state is older than what was published", why=choice.older)
     if stored is not None:
         plan = _resumed(storage, stored, found, facts, choice.spark_log)
     else:
@@ -161,7 +166,7 @@ def outlook(storage: Storage, settings: Settings, kind: Kind) -> list[str]:
         require_match(stored.identity, identity_of(topic, settings, kind))
     except ManifestError as error:
         return [f"The next start refuses state {stored.generation}. {error}"]
-    return []
+    return [f"{choice.older} The next start goes on from there."] if choice.older else []
 
 
 def record_rebuild(storage: Storage, plan: StatePlan) -> None:
@@ -179,10 +184,26 @@ def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> _Choice:
     if stored.elsewhere != _elsewhere(storage):
         return _Choice(why="storage.checkpoint was changed")
     spark_log = _spark_log(storage, stored.generation, stored.identity.lanes)
-    is_empty = spark_log is not None and spark_log.begun < 0
-    if is_empty and Ledger(storage.ledger).load().generation == stored.generation:
-        return _Choice(why="its checkpoint was empty")
+    ledger = Ledger(storage.ledger).load()
+    if spark_log is not None and ledger.generation == stored.generation:
+        if spark_log.begun < 0:
+            return _Choice(why="its checkpoint was empty")
+        if spark_log.query and not ledger.knows(spark_log.query):
+            place = storage.checkpoint(stored.generation)
+            raise SparkLogError(f"{place} holds the state of another job, or its log is damaged.", REBUILD)
+        return _Choice(stored, spark_log, older=_older(spark_log, ledger))
     return _Choice(stored, spark_log or SparkLog())
+
+
+def _older(spark_log: SparkLog, ledger: Snapshot) -> str:
+    """Say that the log ends before what was published: each batch is begun there before it is published."""
+    published = ledger.batches.get(ledger.name_of(spark_log.query), -1)
+    if published <= spark_log.begun:
+        return ""
+    return (
+        f"The state ends with batch {spark_log.begun:,}, and batch {published:,} was published: the end of "
+        "its log is damaged, or an older one was put in its place."
+    )
 
 
 def _elsewhere(storage: Storage) -> str:

@@ -1,7 +1,7 @@
 """Publishes notices between batches: no batch has completed for too long, or the brokers are unreachable.
 
-A storage that is away too, or a batch that is being told, may be in the way: then it is told at a later turn.
-While a query runs, the turns are a thread's: the main loop asks the JVM, which may be what stands still.
+If the storage is unreachable too, or a batch is being published, the notice waits for a later turn. While a
+query runs, a thread takes the turns, because the main loop asks the JVM, and the JVM may stand still.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Speaking:
     def listening(self, stop: threading.Event, turn_s: float = TURN_S) -> Iterator[None]:
         """Take a turn every `turn_s` seconds in a thread of its own, until `stop` is set.
 
-        A job that was asked to stop waits for its last batch, however long, and nobody need know. What a turn
-        raised, `require` raises.
+        A job that was asked to stop waits for its last batch, and needs no notice for that. `require` raises
+        the error of a turn.
         """
         done = threading.Event()
 

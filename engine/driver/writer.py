@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.outputs.sinks import Sink
 
 log = structlog.get_logger()
-# Told some seconds after the record that decides them; the others after their deadline and its grace.
+# Published some seconds after the record that decides them; the others after their deadline and its grace.
 HELD_BACK, TOLD_LATE_MS = frozenset({Kind.GROUP_REMOVED, Kind.GROUP_MIGRATED}), 10_000
 # A line names so many incidents; the rest is in the findings.
 INCIDENTS = 5
-# A job that has nothing to tell writes a line this often all the same: its log shows that it runs.
+# A job without findings logs a line this often, so that its log shows that it runs.
 SIGN_OF_LIFE_MS = 300_000
 
 
@@ -114,9 +114,9 @@ class BatchWriter:
     def apply(self, key: BatchKey, batch: Batch) -> None:
         """Publish `batch`, unless the ledger says that it is published.
 
-        A checkpoint that is older than the ledger (a backup, a log that lost its newest files) gives numbers
-        that are known to other batches. They are told under another name of the query, so that nothing that
-        was written under these numbers is taken for theirs, and only what is beyond the ledger.
+        A checkpoint that is older than the ledger (a backup, a log that lost its newest files) numbers its
+        batches like published ones. These batches are published under another name of the query, and only
+        their findings beyond the ledger.
         """
         name = self._snapshot.name_of(key.query_id)
         if not self._snapshot.has(name, key.batch_id):
@@ -140,8 +140,8 @@ class BatchWriter:
     def speak(self) -> bool:
         """Publish the notices about the monitor as a batch of their own; false while another is published.
 
-        For what cannot wait for Spark's next batch: there may be none. Blocks for the sinks. Raises OSError
-        (a disk that is full); then nothing counts as told.
+        For notices that cannot wait for Spark's next batch: there may be none. Blocks for the sinks. Raises
+        OSError (a disk that is full); then nothing counts as published.
         """
         if not self._telling.acquire(blocking=False):
             return False
@@ -198,8 +198,8 @@ class BatchWriter:
     def _beyond(self, batch: Batch, told_until: int = -1) -> Batch:
         """Return the batch without the findings that the ledger's batches must have published.
 
-        `told_until`: time (ms) up to which they have looked at the clock, where this one looks for the first
-        time since. What is told some time after its own moment passes: rather twice than never.
+        `told_until`: time (ms) up to which those batches have judged the clock, if this batch is the first to
+        judge it since. A finding that is published some time after its event stays: twice rather than never.
         """
         late = max(self._snapshot.now if told_until < 0 else told_until, 0) - TOLD_LATE_MS
 

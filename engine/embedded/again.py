@@ -1,7 +1,7 @@
 """Batches that were begun and may not have been finished: read and applied once more, as they were.
 
-Their offsets and times stand in the changelog; the ledger passes over those that were told. All of them are
-read at once and cut at their borders: a consumer for each would take longer than the batches did.
+Their offsets and times are in the changelog; the ledger skips the batches that were published. All of them
+are read at once and cut at their borders: a consumer for each would take longer than the batches did.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run_again(
 def cut(
     records: Sequence[pa.RecordBatch], batches: Sequence[Begun]
 ) -> Iterator[tuple[Begun, list[pa.RecordBatch]]]:
-    """Yield each of `batches` with its own records: those below its ends that no batch before had."""
+    """Yield each of `batches` with its own records: below its ends, and in no batch before."""
     left = [batch for batch in records if batch.num_rows]
     for begun in batches:
         own, rest = [], []

@@ -1,8 +1,8 @@
 """The embedded engine of the job: reader, coordinators and writer in one process, with durable state.
 
 A batch is written to the changelog before it is applied (offsets and time), and its state some seconds later.
-After a crash the batches that were begun since the last state run again, each with its own offsets and time;
-the ledger knows which of them were told. One core does it all: past that the answer is Spark.
+After a crash the batches that were begun since the last state run again, each with its own offsets and time.
+The ledger knows which of them were published. The engine uses one core; a larger load needs Spark.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import structlog
 from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
 from rebalance_monitor.checkpoints.state.codec import StateVersionError
 from rebalance_monitor.cluster.clients.ends import log_ends
-from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, UnpackError
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, UnpackError, behind
 from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.engine.batch.batches import BatchKey
@@ -65,7 +65,7 @@ def run_job(
 
 
 class EmbeddedKind:
-    """The process itself as the job's engine. Raises ConfigError for what only Spark can do."""
+    """The process itself as the job's engine. Raises ConfigError for settings that only Spark supports."""
 
     name = "embedded"
     lanes = 0
@@ -127,7 +127,7 @@ class EmbeddedEngine:
             return End.STOPPED, None
         if start is None:
             start = query.facts.begins if self._settings.source.starting == "earliest" else query.facts.ends
-            start = {p: max(at, query.skip.get(p, -1) + 1) for p, at in start.items()}
+            start = behind(start, query.skip)
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
         with collected_rarely(), RecordReader(properties, Reading(start), topic, FETCHING) as reader:
             ends = log_ends(properties, topic)

@@ -1,11 +1,12 @@
 """Batches of records, each with a time that it is proven to have read up to.
 
-Before a batch the brokers are asked where the topic ends. Once these ends have been reached, everything that
-was readable at the time of asking is read, and silence until then is silence. That time is the batch's
-timestamp. An event "end of partition" proves no such thing: a quiet partition sends none. Where the ends are
-not reached in time, or nobody says what they are, the batch is limited: time goes on with records alone.
+Before a batch the brokers are asked for the ends of the topic. Once these ends have been reached, every
+record that was readable at that time has been read, so silence until then is silence. That time is the
+batch's timestamp. An event "end of partition" is no proof: a quiet partition sends none. If the ends are not
+reached in time, or are unknown, the batch is limited: time goes on with records alone.
 
-What is read can be capped (bytes of keys and values a second), because the topic's leaders serve the groups.
+The rate of reading can be capped (bytes of keys and values a second), because the topic's leaders serve the
+groups.
 """
 
 from __future__ import annotations
@@ -89,9 +90,9 @@ class Feed:
         return Fed(self._cut(), at, extent, until, lag)
 
     def _await_records(self) -> None:
-        """Take what there is, at once where the batch is due; else wait for a first record and for others.
+        """Take the available records, at once if the batch is due; else wait for a first one and for others.
 
-        A record that comes after a lull finds nobody to wait for.
+        After a record that follows a lull there is no wait for others.
         """
         reader = self._reader
         while not (reader.rows or self._stop.is_set()):

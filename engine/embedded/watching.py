@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from rebalance_monitor.checkpoints.ledger import Unwritten
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.ends import log_ends
-from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
+from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, behind
 from rebalance_monitor.cluster.errors import AccessDeniedError
 from rebalance_monitor.engine.batch.batches import BatchKey
 from rebalance_monitor.engine.batch.step import Extent, Plan
@@ -106,7 +106,7 @@ class Watch:
         """Read the topic to its end, and on."""
         properties, topic = self.settings.kafka.client_properties(), facts.name
         core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger.seconds
-        reading = Reading(facts.begins)
+        reading = Reading(behind(facts.begins, self.settings.source.skip))
         with collected_rarely(), RecordReader(properties, reading, topic, FETCHING) as reader:
             feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
             while not self.stop.is_set():
@@ -138,7 +138,7 @@ def wall_ms() -> int:
 
 
 def unwritten(settings: Settings) -> Settings:
-    """Return the settings with everything off that writes, sends or waits for somebody."""
+    """Return the settings with everything off that writes, sends or waits for a client."""
     off = {"jsonl": False, "parquet": False, "quarantine": False}
     alerts = type(settings.alerts)()
     audit = settings.audit.model_copy(update={"every_batches": 0})

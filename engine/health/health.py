@@ -1,10 +1,13 @@
 """The monitor's own health as findings: `monitor_degraded`, opened while something is wrong, then resolved.
 
-Judged with each batch, from what the batch and the probe say and what the main loop has noticed
-(engine/health/notices.py). A condition is resolved when it is over, not when nobody can tell; an event (data
-lost, state rebuilt) when five minutes have passed without another, and another that the main loop noticed
-updates it. A batch that Spark did not make (`now` -1) says nothing about lag. Lag is told again when it has
-doubled, and in the end the most that it was.
+Judged with each batch, from the batch, the probe samples and the notices of the main loop
+(engine/health/notices.py).
+
+- A condition resolves when it is over. While it cannot be judged, it stays open.
+- An event (data lost, state rebuilt) resolves five minutes after the last one. Another event that the main
+  loop noticed updates it.
+- A batch that Spark did not make (`now` -1) is no evidence about lag. Lag is updated when it has doubled; the
+  resolved finding holds its peak.
 """
 
 from __future__ import annotations
@@ -46,11 +49,11 @@ TROUBLES = {
     ),
     "operator_error": (Cause.NOT_JUDGED, "{n} of the records or deadlines could not be judged"),
 }
-# The probe's word for a cluster that did not even tell its brokers.
+# The probe's broker id for a cluster that did not even name its brokers.
 NOBODY = "-1"
 USUAL_AGE_MS = 3_000
 PROBE_MS = 1_000
-# Without any look for so long, or so many intervals, the probe itself has failed.
+# Without a sample for so long, or so many intervals, the probe itself has failed.
 PROBE_SILENT_MS, PROBE_MISSED = 60_000, 3
 
 
@@ -137,7 +140,7 @@ class Health:
 
     def _turn(self, cause: Cause, why: str, batch: Batch, wall: int) -> list[Finding]:
         is_open, lags = cause in self._opened, cause is Cause.BEHIND
-        # While nothing is read nobody knows how many records wait.
+        # While nothing is read, the number of waiting records is unknown.
         records = batch.types.total() if lags else 0
         if why and not is_open:
             return [self._open(cause, why, wall, records)]
@@ -234,7 +237,7 @@ class Health:
 
     @staticmethod
     def _troubles(batch: Batch) -> list[tuple[Cause, str]]:
-        """Say what went wrong inside the operator: the shard goes on, with less than it should know."""
+        """Report an error inside the operator: the shard goes on with incomplete state."""
         found = []
         for kind, (cause, why) in TROUBLES.items():
             errors = [str(trouble["error"]) for trouble in batch.troubles if trouble["kind"] == kind]

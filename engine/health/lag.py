@@ -1,8 +1,8 @@
 """The lag of the monitor while it is an incident: when to update the incident, and the highest lag.
 
-Pure: the wall clock (ms) is passed in. Lag is the time since the newest batch began, which is up to when the
-topic is known. It is told again each time it has doubled, so an incident has few updates however long it
-lasts: from ten seconds to a day thirteen.
+Pure: the wall clock (ms) is passed in. Lag is the time since the newest batch began: up to then the topic is
+read. An update is published each time lag has doubled, so a long incident has few updates: thirteen from ten
+seconds to a day.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Lag:
-    """`least_ms`: what is told at least; `state` is what `snapshot` returned, None for a new start."""
+    """`least_ms`: the least lag of an incident; `state` is what `snapshot` returned, None for a new start."""
 
     def __init__(self, least_ms: int, state: Mapping[str, Any] | None = None) -> None:
         memory = state or {}

@@ -1,8 +1,8 @@
 """What the job's main loop noticed about the monitor itself, for the writer to publish with a batch.
 
 Two sorts: a condition holds until it is cleared (blind, behind), an event happened (data lost, state
-rebuilt). Shared between the main loop and Spark's callback thread. What was noticed is kept until the ledger
-has it: events carry a time that only goes up, and the ledger remembers the last one told.
+rebuilt). Shared between the main loop and Spark's callback thread. A notice is kept until the ledger has it:
+the times of events only go up, and the ledger stores the last published one.
 """
 
 from __future__ import annotations

@@ -48,9 +48,9 @@ class SkewWatch:
                 self._leaders[partition] = broker
 
     def on_batch(self, newest: Mapping[int, int], now: int) -> str | None:
-        """Take each shard's newest record time and the batch's timestamp (ms); say which clocks are off.
+        """Take each shard's newest record time and the batch's timestamp (ms); name the wrong clocks.
 
-        "" where none is, None as long as nobody can say so of one that was off before.
+        "" if none is, None while that is unknown for a clock that was wrong before.
         """
         freshest: dict[int, int] = {}
         for shard, at in newest.items():
@@ -66,7 +66,7 @@ class SkewWatch:
         return "; ".join(filter(None, said.values())) or (None if self.blamed else "")
 
     def _blame(self, said: Mapping[int, str], now: int) -> None:
-        """Remember of whom something is said, until enough samples say otherwise, or none come any more."""
+        """Keep the brokers with a wrong clock until enough samples show otherwise, or no samples come."""
         self._began = now if not 0 <= self._began <= now else self._began
         unheard = self.blamed - said.keys() if now - self._began >= STALE_MS else set()
         fine = {broker for broker, why in said.items() if not why and len(self._ages[broker]) >= ENOUGH}

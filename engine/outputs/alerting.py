@@ -38,8 +38,8 @@ log = structlog.get_logger()
 class Alerting:
     """A sink and a context manager; inside it alerts are sent. Without receivers it does nothing.
 
-    `told(receiver, result)` hears of every attempt, `failing(why)` in one sentence of receivers that fail, ""
-    once none does. Raises ConfigError, OSError.
+    `told(receiver, result)` is called after every attempt. `failing(why)` is called with one sentence about
+    receivers that fail, "" once none does. Raises ConfigError, OSError.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Alerting:
         self._behind: bool | None = None
         self._held_up = ""
         if settings.alerts.is_on:
-            # Slow to import: whoever has no receivers, `watch` above all, need not wait for it.
+            # Slow to import: a process without receivers, such as `watch`, does not wait for it.
             from rebalance_monitor.alerts.runtime.dispatcher import Dispatcher  # noqa: PLC0415
             from rebalance_monitor.alerts.setup.receivers import plan_of, sinks_of  # noqa: PLC0415
 

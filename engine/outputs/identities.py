@@ -1,9 +1,9 @@
 """Hides the identity of clients in all that leaves the job: hashed under the job's own key, or emptied.
 
 Client ids, hosts, member and instance ids are names of machines and often of people. Detection compares the
-real ones, so checkpoints and ledger hold them; files, tables, page, metrics and messages get what this gives,
-and so do the verbs that look at a capture or a broker (`replay`, `explain`, `alerts preview`, `--capture`).
-Names stand in fields of their own (`NAMES_IN_DETAILS` says which of `details`); sentences hold none.
+real ones, so checkpoints and ledger hold them. Files, tables, page, metrics and messages get the hidden ones,
+and so do the verbs that read a capture or a broker (`replay`, `explain`, `alerts preview`, `--capture`).
+Names are in fields of their own (for `details` in `NAMES_IN_DETAILS`); sentences hold none.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def identities_of(mode: Mode, key_file: Place) -> Identities:
 def known_identities(key_file: Place) -> Identities:
     """Return the hashes that a job uses, for readers: nothing is written.
 
-    Where no job has run, hashes are of a key that nobody keeps: equal names are equal in one output only.
+    If no job has run, hashes are of a temporary key: equal names are equal in one output only.
     Raises OSError.
     """
     return Identities(

@@ -33,7 +33,7 @@ def page_of(
     web = settings.web
     if not web.enabled:
         return lambda: None
-    # A web server is slow to import: whoever has no page, `watch` above all, need not wait for it.
+    # A web server is slow to import: a process without a page, such as `watch`, does not wait for it.
     from rebalance_monitor.dashboard.metrics.collector import exposition  # noqa: PLC0415
     from rebalance_monitor.dashboard.web.api.api import Api  # noqa: PLC0415
     from rebalance_monitor.dashboard.web.http.access import access_of  # noqa: PLC0415

@@ -1,7 +1,7 @@
 """The dashboard's place among the sinks: committed batches go into the snapshot, of which all else is made.
 
 Nothing here is written before the ledger commits, so a batch that runs again counts once. After a restart the
-snapshot begins with the groups table and what the findings table has been told since.
+snapshot begins with the groups table and the newer rows of the findings table.
 """
 
 from __future__ import annotations

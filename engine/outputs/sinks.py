@@ -35,7 +35,7 @@ CLOSE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Telling:
-    """What one batch tells: its findings, final and stamped; what the operator said; driver's clock (ms)."""
+    """What one batch publishes: final, stamped findings; the operator's outputs; driver's clock (ms)."""
 
     findings: Sequence[Finding]
     batch: Batch
@@ -67,7 +67,7 @@ class JsonLines:
         self._is_unsure = False
 
     def start(self, committed: Snapshot) -> None:
-        """Cut the file to the committed length; a file that somebody shortened or moved starts anew."""
+        """Cut the file to the committed length; a file that was shortened or moved meanwhile starts anew."""
         self.length = self.written = self._lines.cut(committed.jsonl_bytes)
 
     def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
@@ -100,7 +100,7 @@ class FindingsTable:
         forget_uncommitted(self._folder, committed.batches)
 
     def write(self, key: BatchKey, telling: Telling) -> None:
-        """Write the batch's own files; those of a try that was not committed go: this one may tell less."""
+        """Write the batch's own files; delete those of an uncommitted try, which may hold more findings."""
         if self._uncommitted is not None:
             forget_batch(self._folder, *self._uncommitted)
         self._uncommitted = key
@@ -137,8 +137,8 @@ class QuarantineTable:
 class Lines:
     """Findings as lines of text on a stream.
 
-    A thread of its own writes them: a reader who stands still holds nothing up. What is more than `WAITING`
-    lines behind is left out, and so is all once the stream fails. End with `close`.
+    A thread of its own writes them, so a slow reader delays nothing. Lines beyond `WAITING` unwritten ones
+    are left out, and so are all lines once the stream fails. End with `close`.
     """
 
     def __init__(self, show: Callable[[Finding], str], write: Callable[[str], None]) -> None:

@@ -1,11 +1,10 @@
 """The job without Spark: a capture through the same coordinator, roll-up and live part, in record time.
 
-Every tick of the timeline is a batch: rows to their shards, the clock to every shard seen, the probe's
-sightings and the samples of ends up to it, then the roll-up and what they add. Lag is followed where the
-capture has samples of ends. The clock stops with the last record or sighting:
-nothing was read after it, so silence means nothing there; only a shard that waits for a removal to close is
-told two seconds more. While a shard reads history the clock does not reach it. A record that breaks a
-coordinator is logged, and costs nothing but itself, as in the job.
+Every tick of the timeline is a batch: rows to their shards, the clock to every shard with rows so far, the
+probe samples and the samples of ends up to it, then the roll-up. Lag is followed if the capture has samples
+of ends. The clock stops with the last record or sample: nothing was read after it, so silence is no evidence
+there. Only a shard with an undecided removal gets two seconds more. While a shard reads history the clock
+does not reach it. A record that breaks a coordinator is logged and skipped, as in the job.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ def replay_capture(
     """Yield the findings of a capture in record time, `detected_at` being the clock's tick.
 
     `cluster` is the cluster id that ids are made with, by default the capture's own. `history_until`
-    (partition -> offset): what lies before is history; by default everything is live. `progress` is told the
-    number of records read, `watch` each batch before its findings are given. Raises CaptureError.
+    (partition -> offset): records before are history; by default everything is live. `progress` is called
+    with the number of records read, `watch` with each batch before its findings. Raises CaptureError.
     """
     capture = read_capture(path)
     name = cluster if cluster is not None else capture.metadata.cluster_id
@@ -124,7 +123,7 @@ class _Seen:
 class _Driver:
     """What the job's driver adds to what shards say.
 
-    board: the groups' positions. lag: None where the capture has no samples of ends.
+    board: the groups' positions. lag: None if the capture has no samples of ends.
     """
 
     roll_up: RollUp
@@ -166,11 +165,12 @@ class _Driver:
                 looks=looks,
                 shards=batch.shards,
                 handed=batch.handed,
+                fresh=batch.groups,
             )
             found = with_lag(found, batch, self.lag, news)
             return found + self.lag.priced_together(self.roll_up.on_batch(found, stats, batch.now))
-        for group, body in batch.committed.items():
-            self.board.publish(group, body, batch.now)
+        for group, held in batch.committed.items():
+            self.board.publish(group, held, batch.now)
         publish_commits(batch, self.board)
         return found + self.roll_up.on_batch(found, stats, batch.now)
 

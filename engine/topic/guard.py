@@ -4,10 +4,11 @@ Spark's Kafka source gives nothing of an internal topic, and no error, unless
 `spark.sql.streaming.kafka.useDeprecatedOffsetFetching` is true; a platform's own connector may not honour it.
 A monitor that sees nothing and says nothing is worse than none, so the job compares the offsets that the
 first batches read up to with those the brokers had before, goes on comparing while it runs, and stops.
-Offsets, not rows: compaction and transactions leave offsets without a record. By the same looks at the topic
-it notices what no batch would tell: records removed before they were read, a topic cut off below what was
-read (an unclean leader election), also where it has grown since (epochs.py), a topic that was recreated, a
-cluster that was replaced.
+Offsets, not rows: compaction and transactions leave offsets without a record.
+
+The same checks of the topic notice what no batch shows: records removed before they were read, a topic that
+was truncated below what was read (an unclean leader election), even if it has grown since (leader_epochs.py),
+a recreated topic, a replaced cluster.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class SightCheck:
         require_uncut(look.before.ends, look.facts)
         last = self._last
         if last is not None and look.before.batches - last.after.batches < PATIENCE:
-            # Batches may take longer than looks lie apart: the older one waits for them.
+            # A batch may last longer than the interval of checks: the older check waits for it.
             return
         self._last = look
         if last is None:

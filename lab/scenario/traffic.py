@@ -1,4 +1,4 @@
-"""Light traffic: a record now and then into every partition of the lab's topics, from one thread."""
+"""Light traffic: records now and then into every partition of the lab's topics, from one thread."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TICK_S = 0.25
 
 @dataclass(slots=True)
 class _Flow:
-    """One topic: so many partitions, a record into each every so often, the next one at `due` (monotonic)."""
+    """One topic: so many partitions, records into each every so often, the next at `due` (monotonic)."""
 
     partitions: int
     every_s: float
@@ -25,20 +25,23 @@ class _Flow:
 
 
 class Traffic:
-    """Produces small records until closed."""
+    """Produces small records until closed, so many at a time as `at_once` says."""
 
-    def __init__(self, bootstrap: str, tick_s: float = TICK_S) -> None:
+    def __init__(self, bootstrap: str, tick_s: float = TICK_S, at_once: int = 1) -> None:
         self._producer = Producer({**quiet(bootstrap), "linger.ms": 20, "acks": "1"})
         self._topics: dict[str, _Flow] = {}
-        self._tick_s = tick_s
+        self.names: frozenset[str] = frozenset()
+        """All topics that were added, with records or without. Replaced as a whole: any thread may read."""
+        self._tick_s, self._at_once = tick_s, at_once
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def add(self, topic: str, partitions: int, every_s: float = TICK_S) -> None:
-        """Produce into this topic from now on, a record per partition every `every_s`; 0 is nothing.
+        """Produce into each partition of this topic from now on, every `every_s`; 0 is nothing.
 
         A topic known already gets the new number of partitions.
         """
+        self.names |= {topic}
         if every_s:
             # Not all topics at once.
             phase = crc32(topic.encode()) % 1000 / 1000 * every_s
@@ -46,6 +49,7 @@ class Traffic:
 
     def remove(self, topic: str) -> None:
         """Stop producing into this topic."""
+        self.names -= {topic}
         self._topics = {name: flow for name, flow in self._topics.items() if name != topic}
 
     def _run(self) -> None:
@@ -55,7 +59,7 @@ class Traffic:
                 if now < flow.due:
                     continue
                 flow.due = max(flow.due + flow.every_s, now)
-                for partition in range(flow.partitions):
+                for partition in self._at_once * [*range(flow.partitions)]:
                     self._producer.produce(topic, b"x", partition=partition)
             self._producer.poll(0)
 

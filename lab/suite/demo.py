@@ -36,6 +36,8 @@ CAST = (
 DETECTION = {"storm_threshold": 6, "storm_window": "1m", "storm_quiet": "15s"}
 # Far enough from the session timeout of 6 s that one silence cannot be both, however busy the machine is.
 POLL_MS = 11_000
+# Enough that a rebalance of half a second costs something: a hundred records a second and partition.
+RECORDS = 25
 FOR_EVER_S = 86_400.0
 
 
@@ -93,7 +95,7 @@ def stage(
     """
     job = stack.enter_context(Job(broker.bootstrap, folder, DETECTION, alerts))
     job.wait_ready()
-    traffic = stack.enter_context(Traffic(broker.bootstrap))
+    traffic = stack.enter_context(Traffic(broker.bootstrap, at_once=RECORDS))
     cast = [(replace(load(name), end=FOR_EVER_S, poll_ms=POLL_MS), family) for name, family in CAST]
     runs = [
         Run(scenario, FAMILIES[family], broker, traffic, folder / "runs", scenario.name)

@@ -1,9 +1,9 @@
 """A suite: many scenarios on one broker, ending in one folder that can be scored again and again.
 
-The folder holds `capture/` (records and probe samples), `truth.jsonl`, `coordinator-N.log` per node,
-`suite.json` (versions, seed, what was skipped and why), and `runs/<group>/` of every scenario
-(lab/scenario/runner.py). Runs go side by side as far as their processes fit: at most three JVMs at once, and
-a number of Python workers.
+The folder holds `capture/` (records, samples of the probe and of topics' ends), `truth.jsonl`,
+`coordinator-N.log` per node, `suite.json` (versions, seed, what was skipped and why), and `runs/<group>/` of
+every scenario (lab/scenario/runner.py). Runs go side by side as far as their processes fit: at most three
+JVMs at once, and a number of Python workers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,11 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.cluster.captures.capture import Metadata, write_capture
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
+from rebalance_monitor.cluster.ends.ends import EndsThread
 from rebalance_monitor.cluster.jars.jars import release
 from rebalance_monitor.cluster.probe.probe import ProbeThread
-from rebalance_monitor.coordinator.probe.sample import to_json
+from rebalance_monitor.coordinator.lag import ends
+from rebalance_monitor.coordinator.probe import sample
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.scenario.runner import Run
 from rebalance_monitor.lab.scenario.scenario import load, varied
@@ -147,12 +149,15 @@ def run_suite(
     skipped: dict[str, str] = {}
     began = int(time.time() * 1000)
     sightings: list[str] = []
+    asked: list[str] = []
     loads: list[float] = []
     pulse = Pulse()
     with ExitStack() as stack:
         stack.enter_context(pulse)
         traffic = stack.enter_context(Traffic(broker.bootstrap))
-        probe = stack.enter_context(ProbeThread({"bootstrap.servers": broker.bootstrap}))
+        properties = {"bootstrap.servers": broker.bootstrap}
+        probe = stack.enter_context(ProbeThread(properties))
+        reader = stack.enter_context(EndsThread(properties, lambda: traffic.names))
         company = _Company(clients, jvms, say)
         for job, scenario in cast_of(list(jobs), seed, pace):
             family = FAMILIES[job.family]
@@ -163,13 +168,15 @@ def run_suite(
                 skipped[job.group] = reason
                 say(f"skipped {job.group}: {reason}")
         while company.is_busy:
-            sightings += [to_json(sighting) for sighting in probe.drain()]
+            sightings += map(sample.to_json, probe.drain())
+            asked += map(ends.to_json, reader.drain())
             loads.append(os.getloadavg()[0])
             time.sleep(1)
         company.end()
         time.sleep(2)
-        sightings += [to_json(sighting) for sighting in probe.drain()]
-    _collect(broker, folder, sightings)
+        sightings += map(sample.to_json, probe.drain())
+        asked += map(ends.to_json, reader.drain())
+    _collect(broker, folder, sightings, asked)
     about: dict[str, Any] = {
         "kafka": broker.name,
         "software": installed(),
@@ -287,14 +294,14 @@ def _start(run: Run, room: Room, say: Callable[[str], None]) -> threading.Thread
     return thread
 
 
-def _collect(broker: LabBroker, folder: Path, sightings: list[str]) -> None:
-    capture_broker(broker, folder / "capture", sightings)
+def _collect(broker: LabBroker, folder: Path, sightings: list[str], asked: list[str]) -> None:
+    capture_broker(broker, folder / "capture", sightings, asked)
     for number, log in enumerate(broker.coordinator_logs, 1):
         shutil.copyfile(log, folder / f"coordinator-{number}.log")
 
 
-def capture_broker(broker: LabBroker, path: Path, sightings: list[str]) -> None:
-    """Write the whole offsets topic, as it is now, with these probe samples, as a capture at `path`."""
+def capture_broker(broker: LabBroker, path: Path, sightings: list[str], asked: list[str]) -> None:
+    """Write the whole offsets topic, as it is now, with samples of the probe and of ends, at `path`."""
     properties = {"bootstrap.servers": broker.bootstrap}
     with ClusterAdmin(properties) as admin:
         topic, start, end = admin.topic(), admin.begin_offsets(), admin.end_offsets()
@@ -307,4 +314,4 @@ def capture_broker(broker: LabBroker, path: Path, sightings: list[str]) -> None:
             captured_at=int(time.time() * 1000),
         )
     reading = Reading(start=start, until=end)
-    write_capture(path, read_records(properties, reading), metadata, sightings)
+    write_capture(path, read_records(properties, reading), metadata, sightings, asked)

@@ -48,12 +48,13 @@ def heap_error(why: str, heavy: HeavyRecord | None) -> HeapError:
     """Return the error that ends a job whose JVM ran out of heap; `heavy`: the record that is to blame."""
     if heavy is None:
         return HeapError(why, MORE_HEAP)
-    told, skip = f"{why} {heavy.sentence()}", f"source.skip: {{{heavy.partition}: {heavy.offset}}}"
+    told = f"{why} {heavy.sentence()}"
     if heavy.offset < 0:
         return HeapError(told, MORE_HEAP)
+    skip = "source.skip: {" + ", ".join(f"{p}: {last}" for p, last in sorted(heavy.skip.items())) + "}"
     remedy = (
-        f"If it is no record of Kafka's own, set `{skip}`: a new state is begun that reads this partition "
-        "from behind it, and its groups are judged from their next records on. If it is, raise "
+        f"If it is no record of Kafka's own, set `{skip}`: a new state is begun that reads the partition "
+        "from behind its batch, and its groups are judged from their next records on. If it is, raise "
         "`spark.driver.memory`."
     )
     return HeavyRecordError(told, remedy)

@@ -89,7 +89,7 @@ def _session_for_files(settings: Settings) -> Iterator[None]:
     try:
         yield
     finally:
-        # The job has stopped it already, or whoever ended the job.
+        # The job, or the process that ended the job, has stopped it already.
         with suppress(Py4JError, ConnectionError):
             session.stop()
 

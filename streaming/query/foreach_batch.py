@@ -29,7 +29,7 @@ def collecting(writer: BatchWriter, lanes: Lanes) -> Callable[[DataFrame, int], 
 
     def write(frame: DataFrame, batch_id: int) -> None:
         key = BatchKey(writer.awaited(), batch_id)
-        # Whatever is logged on the way, by sinks too, says which batch it belongs to.
+        # Every log line on the way, of sinks too, names its batch.
         with uncollected(), structlog.contextvars.bound_contextvars(batch=batch_id):
             # Spark's rows are tuples.
             handed: list[Any] = frame.collect()

@@ -3,8 +3,8 @@
 The watch polls, because PySpark's own waiting cannot be interrupted by a signal. Stopping waits for the batch
 under way; a batch that was begun after that is run again by the next start, with the same records and time.
 
-Between two batches Spark waits until the system's clock shows a time: were that clock set back by an hour,
-the next batch would come an hour later. So the watch looks at it, and has the query begun again.
+Between two batches Spark waits until the system's clock shows a time. If that clock is set back by an hour,
+the next batch comes an hour late. So the watch reads the clock too, and starts the query again.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ def stop_after_batch(query: StreamingQuery, wait_s: float = LAST_BATCH_S) -> Non
 def ended_by_others(stop: threading.Event) -> Iterator[None]:
     """Ignore an ended JVM once `stop` is set; before, it is an error of this machine (JobError).
 
-    Whoever stops the job may have signalled Spark's JVM too: a service manager signals the whole group. The
-    batch it was at runs again at the next start.
+    The signal that stops the job may reach Spark's JVM too: a service manager signals the whole process
+    group. The interrupted batch runs again at the next start.
     """
     from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
 

@@ -47,8 +47,8 @@ def packed(rows: pa.RecordBatch, lanes: Lanes) -> pa.RecordBatch:
 class Unpacked:
     """The rows of a lane's packs, by coordinator: shard and bucket.
 
-    Rows take several times the bytes of their pack, so those of a coordinator are made when asked for:
-    of a long history that is read in one batch only one coordinator's are there at a time.
+    Rows take several times the bytes of their pack. So the rows of a coordinator are made on demand: in a
+    batch with a long history, only one coordinator's rows are in memory at a time.
 
     ticks: whether the clock's pack is among them. newest: time (ms) of the newest record, -1 for none.
     """

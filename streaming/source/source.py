@@ -3,7 +3,7 @@
 A source is a function from a session to a streaming frame with the Kafka source's columns (`COLUMNS`).
 The Kafka source assigns every partition: subscribing would make Spark's own driver join a consumer group and
 write its membership into the topic that is being watched. It reads uncommitted records, because an open
-transaction would otherwise hide everything behind it, and never fails on lost offsets: the guard tells.
+transaction would otherwise hide everything behind it. It never fails on lost offsets: the guard reports them.
 """
 
 from __future__ import annotations

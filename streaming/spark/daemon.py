@@ -1,13 +1,14 @@
 """The parent of Spark's Python workers, without zip archives on its path.
 
-Each task of a Python worker invalidates the import caches, which makes every archive that Python has ever
-looked into read its directory again: some 0.1 to 0.3 s of CPU a task. Spark puts three on the path, its own
-core jar with its thousands of classes among them. pyspark is installed as a folder beside us, so none is
-needed. Set by `spark.python.daemon.module`, for local runs only: elsewhere the archives are how pyspark gets
-to the workers. They also look for cyclic garbage more rarely: the coordinator leaves next to none, and each
-look walks through what it has just read. pyspark has them look after every task all the same, through every
-object of every library that a task needs, some 40 ms: what is imported here, before they are forked, is
-passed over (`gc.freeze`).
+Each task of a Python worker invalidates the import caches. Then Python reads the directory of every archive
+on its path again: 0.1 to 0.3 s of CPU a task. Spark puts three archives on the path, one of them its core jar
+with thousands of classes. pyspark is installed as a folder here, so none is needed. Set by
+`spark.python.daemon.module`, for local runs only: elsewhere the archives bring pyspark to the workers.
+
+Workers also collect cyclic garbage more rarely: the coordinator leaves hardly any, and each collection walks
+through the rows that were just read. pyspark itself collects after every task, through every object of every
+imported library, which takes 40 ms. Libraries that are imported here, before the workers are forked, are
+excluded from that (`gc.freeze`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NEEDED = (
     "rebalance_monitor.streaming.query.operator",
 )
 COLLECT_AFTER = 50_000
-"""Objects made since the last look for cyclic garbage; Python's own is 700."""
+"""New objects between two collections of cyclic garbage; Python's default is 700."""
 
 
 def without_archives(path: list[str]) -> list[str]:

@@ -1,8 +1,8 @@
 """The heap of the driver's JVM: how large it is, how full it was, and the advice where it was too small.
 
-An error of the heap may leave no trace but a line of the JVM's own: the thread that it hits ends, and whoever
-waits for that thread sees a socket that closes. How full the heap was at most is what the JVM still tells
-then. A task without heap ends the JVM of a local master with a code of its own.
+An error of the heap may leave no trace but a line of the JVM: its thread ends, and the caller of that thread
+gets a closed socket. The JVM still reports how full the heap was at most. A task without heap ends the JVM of
+a local master with an exit code of its own.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a job on a local master keeps from others on its machine: what it imports, and its scratch files.
 
-Python puts the current folder on the path of whatever it starts by `-m`, Spark's workers among them: a
-`pandas.py` that lies there would be run in place of pandas. Spark, RocksDB and the libraries that unpack
-native code write below `java.io.tmpdir`, in folders that some of them leave open to everybody.
+Python puts the current folder on the path of each process that it starts by `-m`, as Spark's workers: a
+`pandas.py` in that folder would run in place of pandas. Spark, RocksDB and the libraries that unpack native
+code write below `java.io.tmpdir`, some of them in folders that every user can read.
 """
 
 from __future__ import annotations

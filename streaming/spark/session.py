@@ -22,7 +22,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_kafka
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.secrets import is_secret
+from rebalance_monitor.config.secrets import WORDS_OF_SECRETS, is_secret
 from rebalance_monitor.streaming.spark.scratch import WORKERS, import_from_the_path_alone, scratch_option
 from rebalance_monitor.streaming.spark.user import user_option
 
@@ -65,7 +65,14 @@ QUERY: dict[str, str] = {
 # Beyond a limit Spark fails the batch, and runs it again with the same rows, for ever. What a batch gives is
 # bounded by the groups that there are, and the driver's memory is sized for it (docs/costs.md).
 RESULT_LIMIT = {"spark.driver.maxResultSize": "0"}
-OPEN_SOURCE: dict[str, str] = {"spark.sql.streaming.stateStore.providerClass": ROCKSDB, **RESULT_LIMIT}
+# What the page of Spark, its log of events and its plans show of a setting: Spark's own pattern knows no
+# `jaas`. It is searched for in values too.
+REDACTED = {"spark.redaction.regex": f"(?i){WORDS_OF_SECRETS}"}
+OPEN_SOURCE: dict[str, str] = {
+    "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
+    **RESULT_LIMIT,
+    **REDACTED,
+}
 LOCAL: dict[str, str] = {
     "spark.master": "local[2]",
     "spark.ui.enabled": "false",
@@ -213,7 +220,7 @@ def require_readable(overrides: Mapping[str, str]) -> None:
 
 
 def interprets(overrides: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether short batches are to interpret projections: on a local master, where nothing else is asked for.
+    """Whether short batches are to interpret projections: on a local master, unless configured otherwise.
 
     Spark's source makes a projection for each partition in every batch. For a few rows interpreting one is
     cheaper than to write its code and look that up; a long history is worth the code.
@@ -247,7 +254,7 @@ def _set_local_environment() -> None:
 
 @contextmanager
 def secrets_in_a_file(settings: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Give the settings that may stand on the JVM's command line, which everybody on the machine can read.
+    """Return the settings that may be on the JVM's command line, which every user of the machine can read.
 
     The others reach the JVM by a properties file of mode 0600 that is gone when the context ends.
     """

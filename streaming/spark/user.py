@@ -1,8 +1,8 @@
 """A user id without a name: OpenShift and `runAsUser` give any number, and no line of /etc/passwd.
 
-Java answers `?` for such a user's name and home then, and Hadoop's login, without which Spark does not start,
-ends at a name that is null. So the JVM is told a name and a home, and the one class of the JDK that asks the
-system, `UnixSystem` of the module `jdk.security.auth`, is patched by one that answers with these (`java/`).
+Java returns `?` as such a user's name and home. Hadoop's login, which Spark needs to start, fails for a null
+name. So the JVM gets a name and a home as properties. The one class of the JDK that asks the system,
+`UnixSystem` of the module `jdk.security.auth`, is replaced by one that returns these (`java/`).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ EXTENSIONS, EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionE
 PROBE = "reach.txt"
 DELTA: dict[str, str] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-    # Spark's default of 50 tasks for every look at the log is for tables of millions of files.
+    # Spark's default of 50 tasks for each read of the log is for tables of millions of files.
     "spark.databricks.delta.snapshotPartitions": "1",
     # So many tasks list the folder for VACUUM, however few files it has: of the default's 200 each run costs
     # two cores some forty seconds.
@@ -149,7 +149,7 @@ def early_session(settings: Settings) -> Iterator[SparkSession | None]:
     try:
         yield session
     finally:
-        # The job has stopped it already, or whoever ended the job.
+        # The job, or the process that ended the job, has stopped it already.
         with suppress(Py4JError, ConnectionError):
             session.stop()
 
@@ -219,7 +219,7 @@ def require_reach(session: SparkSession, root: Place) -> None:
 
 def _has_delta(session: SparkSession) -> bool:
     try:
-        # The first look at the catalog loads its class.
+        # The first access to the catalog loads its class.
         with _as_os_error("no Delta"):
             session.sql("SHOW NAMESPACES").collect()
     except OSError:

@@ -83,7 +83,7 @@ def test_positions_never_go_back(batches: list[dict[int, int]]) -> None:
     assert snapshot.positions == furthest
 
 
-def test_a_recreated_topic_has_been_told_nothing_about() -> None:
+def test_a_recreated_topic_has_no_reported_findings() -> None:
     snapshot = Snapshot().on_topic("one", "c").after("q", 0, now=0, positions={3: 100})
     assert snapshot.on_topic("one", "c").is_published(3, 100)
     assert not snapshot.on_topic("two", "c").is_published(3, 0)
@@ -170,7 +170,7 @@ def test_a_batch_without_a_time_leaves_the_time_of_the_one_before_and_other_quer
     assert snapshot.batches == {"q": 3, "r": 5}
 
 
-def test_brokers_that_begin_to_tell_ids_are_not_taken_for_others() -> None:
+def test_brokers_that_begin_to_return_ids_are_not_taken_for_others() -> None:
     old = Snapshot(topic_id="", cluster_id="", positions={0: 7}, live={"a": 1})
     assert old.on_topic("t", "c") == replace(old, topic_id="t", cluster_id="c")
     known = replace(old, topic_id="t", cluster_id="c")

@@ -56,7 +56,7 @@ def said(words: tuple[str, ...], capture: str, output: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_no_name_is_told_that_the_job_would_not_tell(
+def test_no_name_is_shown_that_the_job_hides(
     words: tuple[str, ...], capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     storage = f"storage.path={tmp_path / 'none'}"
@@ -69,7 +69,7 @@ def test_no_name_is_told_that_the_job_would_not_tell(
     assert not (tmp_path / "none").exists()
 
 
-def test_a_preview_of_alerts_tells_no_name_either(
+def test_a_preview_of_alerts_shows_no_name_either(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = ["--set", f"storage.path={tmp_path / 'none'}"]

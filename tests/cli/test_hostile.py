@@ -132,7 +132,7 @@ def piped(*words: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("words", ["--help", "table sql", "groups --capture", "config show", "decode --help"])
-def test_a_pipe_that_nobody_reads_is_no_error(words: str) -> None:
+def test_a_closed_pipe_is_no_error(words: str) -> None:
     given = [*words.split(), str(CAPTURE)] if words.endswith("--capture") else words.split()
     code, said = piped(*given)
     assert (code, b"Traceback" in said, b"BrokenPipe" in said) == (0, False, False), said

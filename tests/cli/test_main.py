@@ -99,7 +99,7 @@ def failing_with(error: BaseException) -> Callable[[], None]:
         (SystemExit(1), 1),
     ],
 )
-def test_the_exit_code_says_who_must_act(
+def test_the_exit_code_names_the_party_that_must_act(
     error: BaseException, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = click.Command("broken", callback=failing_with(error))
@@ -113,6 +113,28 @@ def test_the_exit_code_says_who_must_act(
         printed = capsys.readouterr()
         assert printed.out == ""
         assert printed.err != ""
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rnu", "No such command 'rnu'. Did you mean 'run'?"),
+        ("replay last-week", "(last-week). A capture is named by --capture."),
+        ("run last-week", "(last-week)\n"),
+    ],
+)
+def test_what_was_probably_meant_is_named(line: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(line.split()) == ExitCode.USAGE
+    assert capsys.readouterr().err.endswith(f"{said.strip()}\n")
+
+
+@pytest.mark.parametrize("verb", ["watch", "capture copy", "decode", "replay", "explain orders", "doctor"])
+def test_every_verb_that_asks_a_broker_takes_the_properties_of_kafkas_own_tools(
+    verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (path := tmp_path / "client.properties").write_text("bootstrap.servers=a:1\nsecurity.protocol=SASL\n")
+    assert run([*verb.split(), "--command-config", str(path)]) == ExitCode.USAGE
+    assert "security.protocol" in capsys.readouterr().err
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.cli.output import Form, fitting, to_line, write_rows
-from rebalance_monitor.cli.verbs.answers import groups
+from rebalance_monitor.cli.verbs.answers import groups, history
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=3)
 ROWS = st.lists(st.dictionaries(st.text(min_size=1), VALUES, max_size=4), max_size=4)
@@ -117,3 +117,18 @@ def test_the_groups_of_a_usual_cluster_fit_the_terminal(width: int) -> None:
     kept = fitting(groups.COLUMNS, rows, width, groups.OPTIONAL)
     assert sum(max(len(name), len(str(rows[0][name]))) + 2 for name in kept) - 2 <= width
     assert {"group", "trouble", "members", "lag"} <= set(kept)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_history_of_several_groups_fits_the_terminal(width: int) -> None:
+    columns = ["at", "group", *history.COLUMNS[1:]]
+    rows = [
+        dict.fromkeys(columns, "")
+        | {"at": "2026-11-25 20:17:00", "group": "payments-api-consumer-v2", "generation": 1_204}
+        | {"finding": "rebalance in progress resolved", "severity": "critical"}
+        | {"why": "poll interval exceeded 97%", "who": "payments-api-3"}
+    ]
+    kept = fitting(columns, rows, width, history.OPTIONAL)
+    assert sum(max(len(name), len(str(rows[0][name]))) + 2 for name in kept) - 2 <= width
+    assert {"at", "group", "finding"} <= set(kept)
+    assert ("why" in kept) == (width > 80)

@@ -121,7 +121,7 @@ def test_the_sentence_names_the_layer_that_holds_the_wrong_key(
     assert "`buckets` in the environment" in problems()
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     text = problems(written(tmp_path, "buckets: 0\nsource: {starting: somewhere}\nextra: 1\n"))
     assert len(text.splitlines()) == 3
 
@@ -203,7 +203,7 @@ def test_a_date_that_is_none_is_a_problem_of_the_file(tmp_path: Path) -> None:
     assert "is not valid YAML" in problems(written(tmp_path, "cluster_name: 2026-13-45\n"))
 
 
-def test_a_secret_in_the_place_of_its_section_is_not_told(tmp_path: Path) -> None:
+def test_a_secret_in_the_place_of_its_section_is_not_reported(tmp_path: Path) -> None:
     text = "alerts: {receivers: [{name: sre, pagerduty: r0utingkey}], route: {receiver: sre}}\n"
     said = problems(written(tmp_path, text))
     assert "alerts.receivers.0.pagerduty" in said

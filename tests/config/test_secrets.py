@@ -36,7 +36,7 @@ def test_the_key_of_an_object_store_is_a_secret(key: str) -> None:
     assert (spark.redacted()[key], spark.properties()[key]) == ("**********", HUSH)
 
 
-@given(st.text(min_size=8).filter(lambda text: text.strip("*") != ""))
+@given(st.text(st.characters(exclude_characters="\0"), min_size=8).filter(lambda text: text.strip("*") != ""))
 def test_no_value_of_a_secret_key_is_shown(value: str) -> None:
     kafka = Kafka.model_validate({"sasl.jaas.config": value})
     assert kafka.redacted()["sasl.jaas.config"] == "**********"
@@ -77,6 +77,47 @@ def test_another_spelling_of_a_stronger_layer_replaces_what_a_weaker_one_says(
 def test_a_property_that_one_layer_sets_twice_is_refused(other: str) -> None:
     with pytest.raises(ConfigError, match=r"`sasl\.password` and `.*` both set `sasl\.password`"):
         load(flags={"kafka.sasl.password": HUSH, f"kafka.{other}": HUSH})
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+def test_what_an_editor_puts_around_a_secret_is_no_part_of_it(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "jaas").write_text(HUSH + "\r\n", encoding=encoding)
+    kafka = load(flags={"kafka.sasl.jaas.config_file": str(tmp_path / "jaas")}).kafka
+    assert kafka.client_properties()["sasl.jaas.config"] == HUSH
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_secret_of_which_clients_would_read_a_part_is_refused(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "password").write_text(HUSH, encoding=encoding)
+    with pytest.raises(ConfigError, match=r"`sasl\.password_file` holds the character NUL") as told:
+        load(flags={"kafka.sasl.password_file": str(tmp_path / "password")})
+    assert HUSH[:4] not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "shown"),
+    [
+        (
+            "spark.driver.extraJavaOptions",
+            f"-Xss4m -Djavax.net.ssl.trustStorePassword={HUSH}",
+            "**********",
+        ),
+        ("spark.executor.extraJavaOptions", "-Xss4m", "-Xss4m"),
+        ("spark.hadoop.proxy", f"http://u:{HUSH}@proxy:1", "http://proxy:1"),
+    ],
+)
+def test_a_secret_within_a_value_is_not_shown(key: str, value: str, shown: str) -> None:
+    spark = Spark.model_validate({key: value})
+    assert (spark.redacted()[key], spark.properties()[key]) == (shown, value)
+    assert HUSH not in repr(spark).replace(value, "" if shown != "**********" else value)
+
+
+@pytest.mark.parametrize(
+    "name", ["securty.protocol", "Security.Protocol", "security-protocol", "sals_mechanism"]
+)
+def test_a_misspelt_property_is_refused_where_clients_would_connect_in_plain_text(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"`{name}` is unknown; did you mean"):
+        load(flags={f"kafka.{name}": "SASL_SSL"})
 
 
 def test_a_secret_file_that_is_missing_is_named(tmp_path: Path) -> None:

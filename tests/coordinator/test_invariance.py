@@ -175,6 +175,17 @@ def test_details_hold_only_keys_that_the_table_lists(topic: Topic) -> None:
         assert (finding.phase is not None) <= KINDS[finding.kind].phases
 
 
+@quick
+@given(topics())
+def test_whatever_belongs_to_an_incident_says_since_when_it_is_open(topic: Topic) -> None:
+    since: dict[str | None, int | None] = {}
+    for finding in findings(topic):
+        if finding.phase is None:
+            continue
+        assert finding.opened_at is not None
+        assert since.setdefault(finding.incident, finding.opened_at) == finding.opened_at
+
+
 def cut_in_two(topic: Topic) -> Topic:
     """Every commit run of several partitions as two rows with the same timestamps."""
     out = []

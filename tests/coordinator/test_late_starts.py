@@ -85,7 +85,7 @@ def starts(capture: Path, shard: int, rows: Sequence[Row]) -> list[int]:
 
 
 @pytest.mark.parametrize("capture", CAPTURES, ids=lambda path: str(path.relative_to(FIXTURES)))
-def test_who_begins_late_warns_of_nothing_that_was_not(capture: Path) -> None:
+def test_that_begins_late_warns_of_nothing_that_was_not(capture: Path) -> None:
     for shard, rows in recorded(capture).items():
         whole = told(shard, rows, late=False)
         for start in starts(capture, shard, rows):

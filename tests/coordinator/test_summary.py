@@ -83,7 +83,7 @@ def test_a_summary_comes_on_change_and_not_more_often_than_its_interval() -> Non
 
 
 @pytest.mark.parametrize(("given", "text"), [([], ""), ([4], "4"), ([3, 1, 2, 7], "1-3,7"), ([0, 2], "0,2")])
-def test_partitions_are_told_as_ranges(given: list[int], text: str) -> None:
+def test_partitions_are_published_as_ranges(given: list[int], text: str) -> None:
     assert ranges(given) == text
 
 

@@ -32,9 +32,7 @@ esac
 
 
 @CHOICES
-def test_the_yarn_script_packs_what_it_is_told_to(
-    tmp_path: Path, switched: dict[str, str], name: str
-) -> None:
+def test_the_yarn_script_packs_the_given_files(tmp_path: Path, switched: dict[str, str], name: str) -> None:
     script = tmp_path / "deploy" / "yarn" / "pack.sh"
     script.parent.mkdir(parents=True)
     shutil.copy(ROOT / "deploy" / "yarn" / "pack.sh", script)

@@ -113,7 +113,7 @@ def test_boards_lead_to_boards_that_exist_and_to_parameters_that_the_page_has(na
             assert asked <= {"group", "at", "view"}
 
 
-def test_a_team_is_chosen_among_those_that_groups_have_and_so_is_a_group_among_the_teams() -> None:
+def test_a_team_is_chosen_among_those_of_groups_and_a_group_among_those_of_the_team() -> None:
     tops = {
         name: json.loads(dashboards.as_json(board))["templating"]["list"]
         for name, board in dashboards.boards().items()

@@ -155,7 +155,7 @@ print(pandas.Series([1]).sum())
 """
 
 
-def test_arrow_does_without_pandas_and_whoever_imports_it_has_it() -> None:
+def test_arrow_works_without_pandas_and_with_it_once_imported() -> None:
     pytest.importorskip("pandas")
     done = subprocess.run([sys.executable, "-c", PANDAS], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "1"]

@@ -84,13 +84,13 @@ def test_an_unknown_kind_is_refused_with_the_known_ones() -> None:
         detection_settings(section)
 
 
-def test_what_the_brokers_tell_wins_over_defaults_but_not_over_the_configuration() -> None:
+def test_values_of_the_brokers_win_over_defaults_but_not_over_the_configuration() -> None:
     found = detection_settings(Detection(max_message_bytes=5), Brokers())
     known = ("max_message_bytes", "offsets_retention_ms")
     assert found == replace(DetectionSettings(), offsets_retention_ms=1_000, max_message_bytes=5, known=known)
 
 
-def test_a_session_timeout_is_the_groups_own_or_its_types_and_assumed_where_nobody_told_it() -> None:
+def test_a_session_timeout_is_the_groups_own_or_its_types_and_assumed_if_unknown() -> None:
     section = Detection.model_validate({"groups": [{"pattern": "slow-*", "session_timeout": "9s"}]})
     brokers = Brokers(share=50_000, own={"own": 60_000, "slow-own": 60_000})
     found = detection_settings(section, brokers)

@@ -166,7 +166,7 @@ def test_a_source_that_delivers_nothing_stops_the_job(
     ]
 
 
-def test_backfill_ends_by_itself_and_a_rebuild_tells_nothing_twice(
+def test_backfill_ends_by_itself_and_a_rebuild_publishes_nothing_twice(
     lab_broker: LabBroker, tmp_path: Path, stack: ExitStack
 ) -> None:
     group = "backfill"

@@ -232,6 +232,18 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "must be a topic of its own: brokers alone write __consumer_offsets",
     ),
     ({"alerts": alerting(kafka={"topic": "alerts/prod"})}, "must be a topic's name"),
+    (
+        {"kafka": {"securty.protocol": "SSL"}},
+        "`securty.protocol` is unknown; did you mean `security.protocol`?",
+    ),
+    ({"kafka": {"Security.Protocol": "SSL"}}, "did you mean `security.protocol`?"),
+    (
+        kafka(ssl__key__password="a\0b"),  # noqa: S106 - refused
+        "`ssl.key.password` holds the character NUL: write it as text in UTF-8",
+    ),
+    ({"storage": {"path": "a\0b"}}, "must be a path or URI of up to 1024 printable characters"),
+    ({"spark": {"spark.master ": "local[2]"}}, "its name must begin with `spark.` and have no blanks"),
+    ({"trigger": "٣s"}, "`trigger` in the file {tmp}/c.yaml: '٣s' is no duration"),
 ]
 
 
@@ -339,14 +351,14 @@ def test_what_all_clients_read_alike_is_taken(right: dict[str, Any], files: Path
     assert not list(problems_of(load(flags=filled(right, files))))
 
 
-def test_all_problems_are_told_at_once(files: Path) -> None:
+def test_all_problems_are_reported_at_once(files: Path) -> None:
     wrong = {**kafka(ssl__truststore__location="{tmp}/nowhere.pem"), "jars": ["{tmp}/nowhere.jar"]}
     with pytest.raises(ConfigError) as told:
         valid(load_as_far(flags=filled(wrong, files)))
     assert len(told.value.problems) == 2
 
 
-def test_what_a_section_means_is_told_beside_the_sections_that_cannot_be_read(
+def test_what_a_section_means_is_reported_beside_the_sections_that_cannot_be_read(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is told of a section whose own words are wrong but these words."""

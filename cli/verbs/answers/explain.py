@@ -15,10 +15,10 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
-from rebalance_monitor.cli.sources import Progress, bootstrap_option, capture_option, span_of
+from rebalance_monitor.cli.sources import Progress, capture_option, connection_options, span_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -34,7 +34,7 @@ USUAL_PARTITIONS = 50
 @click.argument("group")
 @capture_option
 @config_options
-@bootstrap_option
+@connection_options
 @output_option(Form.TABLE, Form.TABLE, Form.JSON)
 def command(
     *,
@@ -42,11 +42,11 @@ def command(
     capture: Path | None,
     config: Path | None,
     assignments: tuple[str, ...],
-    bootstrap: str | None,
+    connection: "Mapping[str, object]",
     output: Form,
 ) -> int:
     """Say all there is to know of GROUP: members, rebalances and their causes, spread, advice."""
-    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    settings = load_settings(config, assignments, connection)
     found = _from_capture(group, capture, settings) if capture else _from_broker(group, settings)
     if found is None:
         where = str(capture) if capture else settings.kafka.bootstrap_servers
@@ -108,7 +108,7 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
 
     properties, name = settings.kafka.client_properties(), settings.source.topic
     with ClusterAdmin(properties) as admin:
-        topic, reading = open_reading(admin, Extent(until_end=True), name)
+        topic, reading = open_reading(admin, Extent(until_end=True, skip=settings.source.skip), name)
         shard = coordinator_partition(group, topic.partitions)
         end = (reading.until or {}).get(shard, 0)
         reading.start, reading.until = {shard: reading.start[shard]}, {shard: end}

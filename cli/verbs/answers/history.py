@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("at", "finding", "generation", "severity", "members", "why", "who", "incident")
 # What a narrow terminal shows last: the first one stays longest.
-OPTIONAL = ("who", "severity", "generation", "members", "incident")
+OPTIONAL = ("why", "who", "severity", "generation", "members", "incident")
 PATTERN = frozenset("*?[")
 
 

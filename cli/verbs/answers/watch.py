@@ -19,11 +19,13 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
-from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option, group_option, is_about
+from rebalance_monitor.cli.sources import Duration, Progress, connection_options, group_option, is_about
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.cluster.errors import AccessDeniedError
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -36,12 +38,7 @@ MB = 1_000_000
 
 
 @click.command("watch")
-@bootstrap_option
-@click.option(
-    "--command-config",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Client properties as Kafka's own tools take them (security.protocol, sasl.jaas.config, …).",
-)
+@connection_options
 @config_options
 @group_option
 @click.option("--page", is_flag=True, help="Serve the live page too (`web.host`, `web.port`).")
@@ -60,8 +57,7 @@ MB = 1_000_000
 def command(
     context: click.Context,
     *,
-    bootstrap: str | None,
-    command_config: Path | None,
+    connection: "Mapping[str, object]",
     config: Path | None,
     assignments: tuple[str, ...],
     pattern: str,
@@ -71,7 +67,7 @@ def command(
     output: Form,
 ) -> int:
     """See what rebalances now: no Spark, no Java, nothing written."""
-    flags = {**_connection(command_config, bootstrap), "web.enabled": page}
+    flags = {**connection, "web.enabled": page}
     settings = load_settings(config, assignments, flags)
     _hush(context)
     from rebalance_monitor.engine.embedded.watching import Watch
@@ -87,19 +83,6 @@ def command(
             shown.lines.close()
     click.echo(f"{counted(watch.records, 'record')} read; {shown.summary()}", err=True)
     return ExitCode.FINE
-
-
-def _connection(path: Path | None, bootstrap: str | None) -> dict[str, object]:
-    """Return the flags of a client properties file; `--bootstrap` wins over its `bootstrap.servers`."""
-    from rebalance_monitor.config.kafka.properties_file import read_properties
-
-    properties = read_properties(path) if path else {}
-    servers = bootstrap or properties.pop("bootstrap.servers", None)
-    properties.pop("bootstrap.servers", None)
-    return {
-        **{f"kafka.{name}": value for name, value in properties.items()},
-        "kafka.bootstrap_servers": servers,
-    }
 
 
 def _hush(context: click.Context) -> None:

@@ -10,17 +10,19 @@ import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings
-from rebalance_monitor.cli.sources import Duration, Progress, bootstrap_option
+from rebalance_monitor.cli.sources import Duration, Progress, connection_options
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.cluster.clients.reader import Reading
 
 
 @click.command("capture")
 @click.argument("folder", type=click.Path(path_type=Path))
 @config_options
-@bootstrap_option
+@connection_options
 @click.option(
     "--from",
     "start",
@@ -37,7 +39,7 @@ def command(
     folder: Path,
     config: Path | None,
     assignments: tuple[str, ...],
-    bootstrap: str | None,
+    connection: "Mapping[str, object]",
     start: str,
     until_end: bool,
     duration: float | None,
@@ -47,7 +49,7 @@ def command(
 
     Without --until-end and --duration it goes on until Ctrl-C, and keeps what it has.
     """
-    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    settings = load_settings(config, assignments, connection)
     from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
 
     stop = stop_on_signals()
@@ -61,7 +63,7 @@ def command(
     metadata = copy_topic(
         settings.kafka.client_properties(),
         folder,
-        Extent(start, until_end, duration, stop),
+        Extent(start, until_end, duration, stop, settings.source.skip),
         topic=settings.source.topic,
         probe_interval_s=settings.probe.interval.seconds if probe else None,
         ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,

@@ -21,8 +21,8 @@ from rebalance_monitor.cli.options import config_options, load_settings
 from rebalance_monitor.cli.sources import (
     Progress,
     absolute,
-    bootstrap_option,
     capture_option,
+    connection_options,
     group_option,
     moment_option,
     span_of,
@@ -44,7 +44,7 @@ UNKNOWN_TYPE = "unknown_type"
 @click.command("decode")
 @capture_option
 @config_options
-@bootstrap_option
+@connection_options
 @click.option(
     "--from",
     "start",
@@ -65,7 +65,7 @@ def command(
     capture: Path | None,
     config: Path | None,
     assignments: tuple[str, ...],
-    bootstrap: str | None,
+    connection: "Mapping[str, object]",
     start: str,
     follow: bool,
     pattern: str,
@@ -74,7 +74,7 @@ def command(
     expand: bool,
 ) -> int:
     """Print the records of a capture or a broker as JSON lines."""
-    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    settings = load_settings(config, assignments, connection)
     parts = frozenset(partition)
     opened = _from_capture(capture) if capture else _from_broker(settings, start, parts, follow=follow)
     only = Only(pattern, parts, absolute(since, time.time_ns() // 1_000_000) or 0)
@@ -162,7 +162,7 @@ def _from_broker(
     from rebalance_monitor.cluster.clients.reader import read_records
 
     properties, topic = settings.kafka.client_properties(), settings.source.topic
-    extent = Extent(start, until_end=not follow, stop=stop_on_signals())
+    extent = Extent(start, until_end=not follow, stop=stop_on_signals(), skip=settings.source.skip)
     with ClusterAdmin(properties) as admin:
         _topic, reading = open_reading(admin, extent, topic)
     if partitions:

@@ -20,15 +20,15 @@ from rebalance_monitor.cli.options import config_options, identities_for, load_s
 from rebalance_monitor.cli.output import Form, output_option, write_rows
 from rebalance_monitor.cli.sources import (
     Progress,
-    bootstrap_option,
     capture_option,
+    connection_options,
     group_option,
     is_about,
     span_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.cluster.clients.reader import Reading
     from rebalance_monitor.config.model import Settings
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.command("replay")
 @capture_option
 @config_options
-@bootstrap_option
+@connection_options
 @click.option(
     "--history-until",
     metavar="OFFSETS|TIME",
@@ -52,14 +52,14 @@ def command(
     capture: Path | None,
     config: Path | None,
     assignments: tuple[str, ...],
-    bootstrap: str | None,
+    connection: "Mapping[str, object]",
     history_until: str | None,
     pattern: str,
     alerts: bool,
     output: Form,
 ) -> int:
     """Find in a capture (or a broker's topic), without Spark, what the job would have found."""
-    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    settings = load_settings(config, assignments, connection)
     with _given(capture) if capture else _copied(settings) as path:
         _replay(path, settings, history_until, output, pattern, alerts=alerts)
     return ExitCode.FINE
@@ -148,7 +148,8 @@ def _copied(settings: "Settings") -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="rebalance-monitor-replay-") as folder:
         path = Path(folder) / "capture"
         properties, topic = settings.kafka.client_properties(), settings.source.topic
-        copy_topic(properties, path, Extent(until_end=True), topic=topic, progress=told)
+        extent = Extent(until_end=True, skip=settings.source.skip)
+        copy_topic(properties, path, extent, topic=topic, progress=told)
         for one in progress:
             one.end()
         yield path

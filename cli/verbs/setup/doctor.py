@@ -12,21 +12,23 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings
 from rebalance_monitor.cli.output import Form, output_option, write_rows
-from rebalance_monitor.cli.sources import bootstrap_option
+from rebalance_monitor.cli.sources import connection_options
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from rebalance_monitor.cli.checks.result import Result
 
 
 @click.command("doctor")
 @config_options
-@bootstrap_option
+@connection_options
 @output_option(Form.TABLE)
-def command(*, config: Path | None, assignments: tuple[str, ...], bootstrap: str | None, output: Form) -> int:
+def command(
+    *, config: Path | None, assignments: tuple[str, ...], connection: "Mapping[str, object]", output: Form
+) -> int:
     """Check Java, jars, brokers and permissions, and say what to do."""
-    settings = load_settings(config, assignments, {"kafka.bootstrap_servers": bootstrap})
+    settings = load_settings(config, assignments, connection)
     from rebalance_monitor.cli.checks.checks import run_checks
 
     results = run_checks(settings)

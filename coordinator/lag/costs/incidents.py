@@ -21,6 +21,7 @@ from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details
     from rebalance_monitor.coordinator.lag.consumed import Consumed
@@ -39,7 +40,7 @@ class Stopped(msgspec.Struct, array_like=True):
 
     `before`: records at the last sample before that, `peak` the most since, -1 where unknown; `caught_up`:
     when (ms) no more waited than before. `told`: updates so far. `seconds`: partition-seconds of its
-    rebalances.
+    rebalances. `usual`: the most that waited before it.
     """
 
     finding: str
@@ -49,6 +50,7 @@ class Stopped(msgspec.Struct, array_like=True):
     caught_up: int = -1
     told: int = 0
     seconds: float = 0.0
+    usual: int = -1
 
 
 class Shared(msgspec.Struct, array_like=True):
@@ -167,9 +169,9 @@ class Costs:
                 one.seconds += seconds
         known = self._of(finding)
         if known is None:
-            known = Stopped("", since, *_waiting(totals, since))
+            known = _stopped(totals, since)
         known.seconds = known.seconds or seconds
-        found = impact(totals, known.since)
+        found = impact(totals, known.since, known.usual)
         severity = weigh(finding, found, self._settings)
         details: Details = {**finding.details, **_details(known)}
         if finding.kind in WEIGHED and found is not Impact.UNKNOWN:
@@ -177,6 +179,10 @@ class Costs:
         priced = replace(finding, severity=severity, details=details)
         self._remember(priced, known)
         return priced
+
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups that have something open."""
+        return self._open.keys()
 
     def on_sample(self, group: str, consumed: Consumed) -> list[Finding]:
         """Let the open incidents of a group go on with its newest total."""
@@ -190,8 +196,8 @@ class Costs:
             if is_news:
                 known.caught_up = at
             last = from_json(known.finding)
-            weight = impact(consumed.totals, known.since)
-            severity = louder(weigh(last, weight, self._settings), last.severity)
+            weight = impact(consumed.totals, known.since, known.usual)
+            severity = louder(weigh(last, weight, self._settings, at), last.severity)
             if is_news or severity is not last.severity:
                 found.append(self._update(group, incident, known, last, at, severity, weight))
         return found
@@ -254,11 +260,17 @@ def _stopped_at(finding: Finding) -> int:
     return finding.at - stopped_ms(finding)
 
 
-def _waiting(totals: Totals, since: int) -> tuple[int, int]:
-    """Return the records that waited at the last sample before `since` (ms), and the most after it; or -1."""
+def _stopped(totals: Totals, since: int) -> Stopped:
+    """Return what is known of an incident that stopped consumption at `since` (ms)."""
     before = [records for at, records in totals if at <= since]
     after = [records for at, records in totals if at > since]
-    return (before[-1] if before else -1), max(after, default=-1)
+    return Stopped(
+        "",
+        since,
+        before[-1] if before else -1,
+        max(after, default=-1),
+        usual=max((records for at, records in totals if at < since), default=-1),
+    )
 
 
 def _details(known: Stopped) -> Details:

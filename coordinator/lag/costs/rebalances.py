@@ -23,6 +23,7 @@ from rebalance_monitor.coordinator.lag.incidents import lag_finding
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
@@ -119,6 +120,10 @@ class RebalanceCosts:
             cost.windows.append((finding.at - stopped, finding.at))
         else:
             cost.partitions = max(cost.partitions, finding.partitions_affected or 0)
+
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups whose cost is followed."""
+        return self._open.keys() | self._handed.keys()
 
     def on_sample(
         self, group: str, consumed: Consumed, summary: Mapping[str, Any], arrived: Arrived

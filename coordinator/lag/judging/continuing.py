@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.incidents import Incident
+from rebalance_monitor.coordinator.findings.finding import Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.decoders.layouts.twins import replace
 

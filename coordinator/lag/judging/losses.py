@@ -2,7 +2,10 @@
 
 Losses are judged at each sample with earliest offsets, once a minute. Positions that went back are judged at
 every sample. A loss is reported if samples saw it happen: the earliest offset was no later than the position
-at the sample before. Deleting records at or below a position (DeleteRecords) is no loss of the group's.
+at the sample before, and then passed it, or a commit jumped over what was deleted (`retention.py`). Deleting
+records at or below a position (DeleteRecords) is no loss of the group's, and a single offset beyond it may be
+a transaction's marker. A position beyond the end that its topic has now was one of another log: the topic
+was made anew, or truncated, and nothing is read again.
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
-from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.coordinator.lag.retention import follow, left_ms, skipped
+from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
@@ -54,15 +59,17 @@ class Losses:
         """Incidents that are open."""
         return frozenset(one.incident for one in self._open.values())
 
-    def on_sample(
-        self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
-    ) -> list[Finding]:
-        """Judge a group; `before`: the sample before this one with earliest offsets, if any."""
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups that have something open."""
+        return self._open.keys()
+
+    def on_sample(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
+        """Judge a group."""
         found = self._rewound(group, consumed, sample.at) if consumed.went_back else []
         consumed.went_back.clear()
         if sample.earliest:
             found += self._lost(group, consumed, sample)
-            found += self._expiring(group, consumed, sample, before)
+            found += self._expiring(group, consumed, sample)
         return found
 
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
@@ -75,7 +82,8 @@ class Losses:
         for (topic, partition), before in consumed.went_back.items():
             told = consumed.lag.topics.get(topic) if consumed.lag is not None else None
             one = told.of(partition) if told is not None else None
-            if one is not None and before > one.offset and not consumed.may_be_pending:
+            is_again = one is not None and one.offset < before <= one.end
+            if one is not None and is_again and not consumed.may_be_pending:
                 changes.append(Change(topic, one, before - one.offset, before))
         if not changes:
             return []
@@ -95,9 +103,11 @@ class Losses:
             # A commit that is newer than the answer may be of records that were there then.
             if begin < 0 or one.committed_at > sample.asked_at:
                 continue
-            if begin > one.offset and consumed.kept[place]:
-                changes.append(Change(topic, one, begin - one.offset, begin))
-            consumed.kept[place] = begin <= one.offset
+            unread = begin - one.offset if consumed.kept[place] else 0
+            unread = max(unread, skipped(consumed.near.get(place), one.offset, begin, sample.at))
+            if unread > MARKER:
+                changes.append(Change(topic, one, unread, begin))
+            consumed.kept[place] = begin <= one.offset + MARKER
         if not changes:
             return []
         worst = max(changes, key=lambda one: one.amount)
@@ -106,21 +116,16 @@ class Losses:
         details = _place(worst, changes) | lost | _offsets(worst)
         return [self._loss_finding(Kind.RECORDS_LOST, group, anchor, sample.at, changes, details=details)]
 
-    def _expiring(
-        self, group: str, consumed: Consumed, sample: EndsSample, before: EndsSample | None
-    ) -> list[Finding]:
+    def _expiring(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         near = []
-        gaps, consumed.gaps = consumed.gaps, {}
+        followed, consumed.near = consumed.near, {}
         for place, topic, one in _each(consumed):
             begin = sample.begin(topic, one.partition)
             # Retention is nearer than the end: that of the others is not even remembered.
             if begin < 0 or begin > one.offset or not one.records or one.offset - begin >= one.records:
                 continue
-            gap = consumed.gaps[place] = one.offset - begin
-            then = -1 if before is None else before.begin(topic, one.partition)
-            if before is None or then < 0 or not gap < gaps.get(place, -1):
-                continue
-            left = _left_ms(gap, begin - then, sample.at - before.at)
+            now = consumed.near[place] = follow(followed.get(place), one.offset, begin, sample.at)
+            left = left_ms(now)
             if left <= self._settings.records_expiring_ms:
                 near.append(Change(topic, one, left, begin))
         known = self._open.get(group)
@@ -184,11 +189,6 @@ def _place(worst: Change, changes: list[Change]) -> Details:
 
 def _offsets(worst: Change) -> Details:
     return {"committed_offset": worst.lag.offset, "earliest_offset": worst.other}
-
-
-def _left_ms(gap: int, moved: int, in_ms: int) -> int:
-    """Return how long (ms) the earliest offset needs for `gap` records at its rate; `NEVER` if it rests."""
-    return NEVER if moved <= 0 or in_ms <= 0 else round(gap * in_ms / moved)
 
 
 def _each(consumed: Consumed) -> Iterator[tuple[int, str, PartitionLag]]:

@@ -28,6 +28,7 @@ from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
@@ -44,6 +45,10 @@ MAX_MEMBERS = 20
 ANSWERS = 3
 """A window holds at least so many answers, where the brokers are asked for the positions."""
 
+UNPROVEN_MS = 600_000
+"""The least window of a group that has committed nothing since it settled: how often it does is not known."""
+
+_STANDS_STILL = frozenset({Verdict.STALLED, Verdict.STOPPED})
 _HELD = CauseEntry(
     Cause.TRANSACTION_OPEN, 1.0, "the last stable offset of the topic stands where the group has read to"
 )
@@ -79,6 +84,10 @@ class Standstills:
         """Incidents that are open."""
         return frozenset(one.incident for kinds in self._open.values() for one in kinds.values())
 
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups that have something open."""
+        return self._open.keys()
+
     def open_of(self, group: str) -> Mapping[str, Open]:
         """Return the open incidents of a group by kind."""
         return self._open.get(group, {})
@@ -109,6 +118,7 @@ class Standstills:
     ) -> dict[Verdict, list[Hit]]:
         settings = self._settings.for_group(group)
         least, every = _window_of(lag, settings)
+        settled = int(summary.get("at", -1))
         found: dict[Verdict, list[Hit]] = {verdict: [] for verdict in Verdict}
         readers: Mapping[tuple[str, int], Reader] | None = None
         for place, topic, partition in consumed.restless():
@@ -119,6 +129,8 @@ class Standstills:
                 # No member is assigned it, so none stands still.
                 continue
             verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
+            if verdict in _STANDS_STILL and _is_early(track, consumed, settled, lag.at):
+                continue
             if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
                 found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
@@ -190,7 +202,11 @@ class Standstills:
 
     def _weighed(self, opened: Finding, consumed: Consumed) -> Finding:
         """Return a finding with the severity that its impact gives it."""
-        found = impact(consumed.totals, int(opened.details["since"]))
+        since = int(opened.details["since"])
+        # The window of a group that commits rarely is longer than its totals are remembered.
+        is_known = any(at < since for at, _ in consumed.totals)
+        is_at_rest = not is_known and opened.details.get("moving") == 0
+        found = impact(consumed.totals, since, consumed.at_rest() if is_at_rest else -1)
         severity = weigh(opened, found, self._settings)
         return replace(opened, severity=severity, details={**opened.details, "impact": str(found)})
 
@@ -209,6 +225,17 @@ def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
     if lag.source is Source.TOPIC:
         return settings.lag_window_ms, windows.PUBLISHED_MS
     return max(settings.lag_window_ms, ANSWERS * AGAIN_MS), 2 * AGAIN_MS
+
+
+def _is_early(track: Track, consumed: Consumed, settled: int, at: int) -> bool:
+    """Whether the partition was not committed since the group settled (ms), and need not have been by `at`.
+
+    Members commit as they join and leave, which shows nothing of how often they do in between.
+    """
+    if track.committed > settled:
+        return False
+    slowest = consumed.slowest(settled)
+    return at - track.grown < (UNPROVEN_MS if slowest < 0 else windows.COMMITS * slowest)
 
 
 def _has_moved(known: Open, consumed: Consumed) -> bool:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS
-from rebalance_monitor.coordinator.findings.incidents import Incident
+from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, Incident
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.incidents import lag_finding, lag_resolved
 from rebalance_monitor.coordinator.lag.owners import CUT, partitions
@@ -40,7 +39,6 @@ SETTLED_MS = 10_000
 """A cooperative rebalance hands over in a second generation, which follows the first at once."""
 
 _NAMED = 5
-_Version = tuple[int | None, int]
 
 
 class Described(msgspec.Struct, array_like=True):
@@ -79,7 +77,11 @@ class Unowned:
     ) -> None:
         self._settings, self._cluster = settings, cluster
         self._memory = msgspec.convert(state or {}, _Memory)
-        self._assigned: dict[str, tuple[_Version, dict[str, set[int]]]] = {}
+        self._lacking: dict[str, dict[str, Collection[int]]] = {}
+        self._compared: dict[str, Mapping[str, Any]] = {}
+        """The summary of each group that was compared with the partitions that topics have."""
+        self._counts: dict[str, int] = {}
+        self._wanted: dict[str, tuple[str, ...]] | None = None
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -93,14 +95,8 @@ class Unowned:
 
     def on_sample(self, sample: EndsSample, summaries: Summaries, busy: Collection[str]) -> list[Finding]:
         """Judge every group at a sample; `busy`: groups that rebalance, of which nothing new is said."""
-        lacking = {
-            group: lacks
-            for group, summary in summaries.items()
-            if summary.get("state") == Status.STABLE and (lacks := self._lacks(group, summary, sample))
-        }
+        lacking = self._lacking = self._compare(sample, summaries)
         self._describe(sample, {topic for lacks in lacking.values() for topic in lacks})
-        for group in self._assigned.keys() - summaries.keys():
-            del self._assigned[group]
         found: list[Finding] = []
         for group in self._memory.open.keys() - lacking.keys():
             is_stable = summaries.get(group, {}).get("state") == Status.STABLE
@@ -110,18 +106,48 @@ class Unowned:
                 found += self._judge(group, summaries[group], lacks, sample.at)
         return found
 
-    def _lacks(
-        self, group: str, summary: Mapping[str, Any], sample: EndsSample
-    ) -> dict[str, Collection[int]]:
+    def wanted(self, summaries: Summaries, fresh: Summaries, removed: Iterable[str] = ()) -> frozenset[str]:
+        """Return the topics without an owner of all groups: whose ends are asked for.
+
+        `fresh`: the summaries that are new since the last call; the first one reads all.
+        """
+        known = self._wanted
+        if known is None:
+            known, fresh = {}, summaries
+            self._wanted = known
+        for group in removed:
+            known.pop(group, None)
+        for group, summary in fresh.items():
+            if topics := unowned_of(summary):
+                known[group] = topics
+            else:
+                known.pop(group, None)
+        return frozenset(topic for topics in known.values() for topic in topics)
+
+    def _compare(self, sample: EndsSample, summaries: Summaries) -> dict[str, dict[str, Collection[int]]]:
+        """Return group -> what it lacks, of the settled groups that lack anything.
+
+        A group that lacked nothing lacks nothing still, unless its summary is another one, or a topic has got
+        more partitions.
+        """
+        counts = {topic: len(ends) for topic, ends in sample.latest.items()}
+        if counts != self._counts:
+            self._counts, self._compared = counts, {}
+        before, self._compared = self._compared, dict(summaries)
+        return {
+            group: lacks
+            for group, summary in summaries.items()
+            if (before.get(group) is not summary or group in self._lacking)
+            and summary.get("state") == Status.STABLE
+            and (lacks := self._lacks(summary, sample))
+        }
+
+    def _lacks(self, summary: Mapping[str, Any], sample: EndsSample) -> dict[str, Collection[int]]:
         """Return topic -> its partitions without an owner; of a topic that nobody owns none may be known."""
         found: dict[str, Collection[int]] = {
             topic: range(self._count(topic, sample)) for topic in unowned_of(summary)
         }
-        version = summary.get("generation"), int(summary.get("at", -1))
-        known = self._assigned.get(group)
-        if known is None or known[0] != version:
-            known = self._assigned[group] = version, assigned(summary)
-        for topic, owned in known[1].items():
+        for topic, owned in assigned(summary).items():
             count = self._count(topic, sample)
             if count > len(owned):
                 found[topic] = [one for one in range(count) if one not in owned]
@@ -219,11 +245,6 @@ class Unowned:
             # A leader may have assigned by the number of partitions that it knew.
             return at >= known.grown + METADATA_MS
         return assigned_at > known.since or at >= max(known.since, assigned_at) + METADATA_MS
-
-
-def wanted(summaries: Summaries) -> frozenset[str]:
-    """Return the topics without an owner of all groups: whose ends are asked for."""
-    return frozenset(topic for summary in summaries.values() for topic in unowned_of(summary))
 
 
 def unowned_of(summary: Mapping[str, Any]) -> tuple[str, ...]:

@@ -104,10 +104,3 @@ def after(known: Packed, held: Positions) -> Packed | None:
                 values[2 * place], values[2 * place + 1] = offset, at
     body = values.tobytes()
     return known if body == known.body else Packed(known.layout, body)
-
-
-def changed(before: array[int], now: array[int]) -> Iterator[int]:
-    """Yield the places of which the values of two positions of the same layout differ."""
-    for place in range(0, len(now), 2):
-        if before[place] != now[place] or before[place + 1] != now[place + 1]:
-            yield place // 2

@@ -72,42 +72,22 @@ class TopicEnds:
         return Seconds(low, low, None)
 
     def came_at(self, partition: int, offset: int) -> int | None:
-        """Return when (ms) the record at `offset` was written, interpolated: -1 not yet, None not known.
+        """Return when (ms) the record at `offset` was written, interpolated; None where that is not known.
 
-        A record that was there at the first sample may have come at any time before.
+        Where it had not come at the newest sample: the time of that, negative. A record that was there at the
+        first sample may have come at any time before.
         """
         known = self.known(partition)
         if not known or offset < known[0][1]:
             return None
         if offset >= known[-1][1]:
-            return -1
+            return -known[-1][0]
         age = self.age(partition, offset, known[-1][0])
         return None if age is None else known[-1][0] - age.estimate
 
     def end_at(self, partition: int, at: int) -> int:
         """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
         return _between(self.known(partition), at)
-
-    def ends_at(self, at: int) -> list[int]:
-        """Return the same of all partitions."""
-        if not self.rows:
-            return []
-        after = bisect_right(self.at, at)
-        if after in {0, len(self.at)}:
-            chosen = self.rows[-1 if after else 0]
-            return [
-                end if end != UNKNOWN else self.end_at(partition, at) for partition, end in enumerate(chosen)
-            ]
-        begin, stop = self.at[after - 1], self.at[after]
-        passed, whole = at - begin, stop - begin
-        return [
-            before + (behind - before) * passed // whole
-            if before != UNKNOWN != behind
-            else self.end_at(partition, at)
-            for partition, (before, behind) in enumerate(
-                zip(self.rows[after - 1], self.rows[after], strict=True)
-            )
-        ]
 
     def _fit(self, count: int) -> None:
         """Make room for partitions that are new."""

@@ -5,6 +5,7 @@ Both give the same JSON (dashboard/web/views/shapes.py). `Unanswered` says what 
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rebalance_monitor.config.errors import ConfigError
@@ -97,7 +98,7 @@ class HttpAnswers:
             answer: httpx.Response = self._client.get(openapi.PREFIX + path, params=given)
             body = answer.json()
         except (self._errors, ValueError) as error:
-            why = str(error).rstrip(".")
+            why = re.sub(r"^\[Errno -?\d+\] ", "", str(error)).rstrip(".")
             raise Unanswered(f"no monitor answers at {self.where}: {why}", 0) from error
         if answer.status_code != 200:  # noqa: PLR2004 - HTTP's own number
             said = body.get("error") if isinstance(body, dict) else None

@@ -32,7 +32,7 @@ export async function group(app, params) {
     const open = seen.incidents.filter((one) => one.closed_at === null);
     refresh(banner, open.length > 0 && h("ul", { class: "strip" }, open.slice(0, 4).map((one) => incidentCard(one, time_()))));
     // The timeline is drawn anew only when something happened on it: the chosen generation stays chosen.
-    const mark = JSON.stringify([seen.timeline.columns.map((one) => one.id), seen.timeline.lanes.map((one) => one.breaches.length)]);
+    const mark = JSON.stringify([seen.timeline.columns.map((one) => [one.id, one.caught_up_ms]), seen.timeline.lanes.map((one) => one.breaches.length)]);
     if (mark !== drawn) {
       drawn = mark;
       chart = lanes(seen.timeline, (root.clientWidth || innerWidth - 40) - 190);
@@ -173,6 +173,14 @@ function beyond(topic, whole, draw) {
     shown < topic.listed.length ? h("button", { class: "button small", type: "button", onclick: all }, text) : text));
 }
 
+// What a rebalance cost: the records that waited for it, and how long the group took to catch up.
+function cost(one) {
+  if (!one.waiting_peak) return "";
+  const back = one.caught_up_ms === null ? "" : `, caught up in ${duration(one.caught_up_ms)}`;
+  const more = one.cost_of > 1 ? ` (${number(one.cost_of)} together)` : "";
+  return h("span", { title: one.arrived === null ? "" : `${counted(one.arrived, "record")} arrived while partitions stood still` }, `${counted(one.waiting_peak, "record")} waited${back}${more}`);
+}
+
 function generations(seen) {
   const columns = seen.timeline.columns.slice().reverse();
   if (columns.length === 0) return null;
@@ -182,7 +190,7 @@ function generations(seen) {
     h("td", {}, h("ul", { class: "inline" }, one.causes.slice(0, 4).map((cause) => h("li", { title: cause.why }, h("span", { class: `cause ${causeTone(cause.cause)}` }, words(cause.cause)), cause.cause !== "unknown" && h("span", { class: "quiet num" }, ` ${share(cause.confidence)}`), cause.client_id && h("small", { class: "quiet mono" }, ` ${cause.client_id}`))))),
     h("td", { class: "num" }, one.members ?? "–", h("small", { class: "quiet" }, [one.joined ? ` +${one.joined}` : "", one.left ? ` −${one.left}` : "", one.replaced ? ` ⟳${one.replaced}` : ""])),
     h("td", { class: "num" }, range(one.join_ms_min, one.join_ms_max)), h("td", { class: "num" }, duration(one.sync_ms)), h("td", { class: "num" }, range(one.stopped_ms_min, one.stopped_ms_max)),
-    h("td", { class: "quiet" }, one.evidence)));
+    h("td", { class: "num" }, cost(one)), h("td", { class: "quiet" }, one.evidence)));
   return panel("Generations", {}, scroll("Generations", h("table", { class: "grid compact", id: "generations" },
-    h("thead", {}, h("tr", {}, ["Generation", "At", "Causes and confidence", "Members", "Join", "Sync", "Stopped", "Evidence"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
+    h("thead", {}, h("tr", {}, ["Generation", "At", "Causes and confidence", "Members", "Join", "Sync", "Stopped", "Cost", "Evidence"].map((text) => h("th", { scope: "col" }, text)))), h("tbody", {}, rows))));
 }

@@ -1,9 +1,9 @@
 """Events: findings that say the same thing are one row.
 
 These belong to one event: the phases of an incident; a rebalance, the departures that caused it, the failed
-generations before it and the probe's view of it; a silent member and its departure; a finding about many
-groups and what it stands for in each. Events that are alike and
-come in one burst, of as many groups or partitions, are one row with their number, as after a broker restart.
+generations before it, the probe's view of it and what it cost; a silent member and its departure; a finding
+about many groups and what it stands for in each. Events that are alike and come in one burst, of as many
+groups or partitions, are one row with their number, as after a broker restart.
 Pure: the order and the batches in which findings came do not matter.
 """
 
@@ -38,12 +38,13 @@ MOVED_ALIKE, MOVED_BURST_MS, MOVED_MS = 3, 15_000, 60_000
 
 _GENERATIONS = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED, Kind.GROUP_EMPTY})
 _DEPARTURES = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED})
+_BESIDE = _DEPARTURES | {Kind.REBALANCE_COST}
 _DISTURBED = _DEPARTURES | {Kind.REBALANCE, Kind.REBALANCE_FAILED}
 _MOVES = frozenset({Kind.COORDINATOR_MOVED, Kind.BROKER_AWAY})
 # What names an event among findings that are equally severe; any other kind stands before these.
 _NAMING = (
     *(Kind.POLL_INTERVAL_EXCEEDED, Kind.SESSION_TIMEOUT, Kind.GROUP_EMPTY, Kind.REBALANCE),
-    *(Kind.REBALANCE_FAILED, Kind.MEMBER_SILENT, Kind.REBALANCE_IN_PROGRESS),
+    *(Kind.REBALANCE_FAILED, Kind.MEMBER_SILENT, Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_COST),
 )
 _RANKS = {kind: rank for rank, kind in enumerate(_NAMING)}
 
@@ -160,7 +161,7 @@ def _keys(finding: Finding) -> list[object]:
     keys: list[object] = [("id", finding.id)]
     if finding.incident is not None:
         keys.append(("id", finding.incident))
-    if finding.kind in _DEPARTURES and finding.details.get("rebalance"):
+    if finding.kind in _BESIDE and finding.details.get("rebalance"):
         keys.append(("id", finding.details["rebalance"]))
     if finding.kind in {Kind.REBALANCE, Kind.REBALANCE_FAILED} and finding.generation is not None:
         keys.append(("generation", finding.group, finding.generation, finding.at))

@@ -26,6 +26,7 @@ LANES = 80
 _GENERATIONS = frozenset(
     {Kind.REBALANCE, Kind.REBALANCE_FAILED, Kind.GROUP_EMPTY, Kind.STATIC_MEMBER_REPLACED, Kind.GROUP_REMOVED}
 )
+_COST = ("waiting_peak", "partition_seconds", "arrived", "caught_up_ms", "rebalances")
 _BREACHES = frozenset({Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED, Kind.MEMBER_SILENT})
 
 
@@ -43,6 +44,7 @@ def timeline(findings: Iterable[Finding], columns: int = COLUMNS, lanes: int = L
     """Return the timeline of one group's findings, oldest first."""
     told = sorted(findings, key=lambda finding: finding.at)
     shown = [finding for finding in told if _is_column(finding)][-columns:]
+    costs = {str(one.details["rebalance"]): one for one in told if one.kind is Kind.REBALANCE_COST}
     shared = _shared(shown)
     made: dict[str, _Lane] = {}
     for number, finding in enumerate(shown):
@@ -52,16 +54,18 @@ def timeline(findings: Iterable[Finding], columns: int = COLUMNS, lanes: int = L
             _mark(made, shared, shown, finding)
     kept = _bounded(made, lanes)
     return {
-        "columns": [column(finding) for finding in shown],
+        "columns": [column(finding, costs.get(finding.id)) for finding in shown],
         "lanes": [_lane(key, lane) for key, lane in kept.items()],
         "lanes_total": len(made),
     }
 
 
-def column(finding: Finding) -> Column:
-    """Return one column's heading and what the table below it says."""
+def column(finding: Finding, cost: Finding | None = None) -> Column:
+    """Return one column's heading and what the table below it says; `cost`: what it cost, once known."""
     details = finding.details
-    peak, stood = details.get("waiting_peak"), details.get("partition_seconds")
+    # What it cost is known better later on: the rebalance itself carries what had waited until then.
+    known = {**details, **(cost.details if cost is not None else {})}
+    peak, stood, arrived, caught_up, times = map(known.get, _COST)
     return {
         "id": finding.id,
         "kind": finding.kind.value,
@@ -77,6 +81,9 @@ def column(finding: Finding) -> Column:
         "stopped_ms_max": finding.stopped_ms_max,
         "waiting_peak": None if peak is None else int(peak),
         "partition_seconds": None if stood is None else float(stood),
+        "arrived": None if arrived is None else int(arrived),
+        "caught_up_ms": None if caught_up is None else int(caught_up),
+        "cost_of": None if times is None else int(times),
         "protocol": finding.protocol or "",
         "members": finding.members_total,
         "joined": int(details.get("joined", 0)),

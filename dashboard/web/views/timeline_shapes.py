@@ -8,8 +8,10 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry
 class Column(TypedDict):
     """One column of the timeline: a generation that completed, emptied or failed.
 
-    waiting_peak: records that waited at most while it lasted and until the group had caught up;
-    partition_seconds: partitions that stood still times how long, at most. None where they are not known.
+    waiting_peak: records that waited at most while it lasted and until the group had caught up; arrived: that
+    came while partitions stood still; caught_up_ms: how long the group took to catch up afterwards;
+    partition_seconds: partitions that stood still times how long, at most; cost_of: how many rebalances these
+    are, of which this is the first. None where they are not known.
     """
 
     id: str
@@ -26,6 +28,9 @@ class Column(TypedDict):
     stopped_ms_max: int | None
     waiting_peak: int | None
     partition_seconds: float | None
+    arrived: int | None
+    caught_up_ms: int | None
+    cost_of: int | None
     protocol: str
     members: int | None
     joined: int

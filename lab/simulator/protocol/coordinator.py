@@ -1,7 +1,8 @@
-"""Common to both coordinators: members, their session timers, and a broker that may not answer."""
+"""The part common to both coordinators: members, their session timers, and a broker that may not answer."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -63,7 +64,7 @@ class Phase:
     extended: float = 0.0
 
 
-class Coordinator:
+class Coordinator(ABC):
     """One group: requests come in at the timeline's time.
 
     `commits_arm`: an accepted OffsetCommit re-arms the session (classic groups alone). `changes`: when the
@@ -85,27 +86,29 @@ class Coordinator:
         self.accepts = False
         self.changes: list[tuple[float, State, tuple[Member, ...]]] = []
 
+    @abstractmethod
     def on_join(self, client: Client) -> None:
         """Take a client that wants to be a member."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_leave(self, member_id: str, cause: Removed, fault: str) -> None:
         """Take a goodbye, or an administrator's removal."""
-        raise NotImplementedError
 
+    @abstractmethod
     def on_leader_sync(self, client: Client, generation: int) -> None:
-        """Take the leader's SyncGroup: classic groups alone have one."""
+        """Take the leader's SyncGroup."""
 
+    @abstractmethod
     def on_late_sync(self, client: Client) -> None:
         """Take a follower's SyncGroup that comes after the leader's."""
 
+    @abstractmethod
     def resume(self) -> None:
         """Go on after a pause: sessions that ran out meanwhile end at once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def load(self) -> None:
-        """Load what was written: everybody has a full session from now on."""
-        raise NotImplementedError
+        """Load what was written: every member has a full session from now on."""
 
     def session(self, member: Member) -> float:
         """Give the session timeout (ms) of a member."""
@@ -131,8 +134,9 @@ class Coordinator:
         if not self._deferred(self._expire, member, guard):
             self._remove(member, Removed.EXPIRED, member.client.fault)
 
+    @abstractmethod
     def _remove(self, member: Member, cause: Removed, fault: str) -> None:
-        raise NotImplementedError
+        """Remove a member, and begin what its departure causes."""
 
     def pause(self, until: float) -> None:
         """Stop answering until `until` (ms)."""

@@ -79,6 +79,12 @@ class ModernGroup(Coordinator):
         client.on_synced(self.line.now + self.latency())
         self._catch_up(member)
 
+    def on_leader_sync(self, client: Client, generation: int) -> None:
+        """Ignore it: a KIP-848 group has no SyncGroup."""
+
+    def on_late_sync(self, client: Client) -> None:
+        """Ignore it: a KIP-848 group has no SyncGroup."""
+
     def on_leave(self, member_id: str, cause: Removed, fault: str) -> None:
         """Take a leave: -1, or -2 of a static member, which stays for the rest of its session."""
         if self._deferred(self.on_leave, member_id, cause, fault):

@@ -144,7 +144,7 @@ class Story:
 
 @settings(max_examples=40, deadline=None)
 @given(STEPS, st.integers(0, 2**32))
-def test_no_story_leaves_an_incident_untold_or_tells_it_twice(
+def test_no_story_leaves_an_incident_unnotified_or_publishes_it_twice(
     steps: list[tuple[str, str | int]], seed: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:

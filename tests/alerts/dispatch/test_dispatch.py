@@ -33,7 +33,7 @@ def test_a_thread_opens_gains_what_is_new_and_closes_with_its_tally() -> None:
     assert play.last.notification.thread != thread
 
 
-def test_no_receiver_but_a_thread_is_told_of_mere_updates() -> None:
+def test_only_a_receiver_with_threads_is_notified_of_mere_updates() -> None:
     play = Play(BASE)
     play.happens(storm())
     assert play.run(MINUTE) == [("pager/pagerduty", Phase.OPENED, Reason.FIRST)]
@@ -41,7 +41,7 @@ def test_no_receiver_but_a_thread_is_told_of_mere_updates() -> None:
     assert play.run(10 * MINUTE) == []
 
 
-def test_what_outlives_its_thread_under_a_silence_is_told_under_a_key_of_its_own() -> None:
+def test_what_outlives_its_thread_under_a_silence_is_notified_under_a_key_of_its_own() -> None:
     hook = {"name": "hook", "webhook": {"url": "http://127.0.0.1:1"}}
     play = Play({"receivers": [hook], "route": {"receiver": "hook", "group_by": ["cluster"]}})
     play.happens(storm())
@@ -73,7 +73,7 @@ def test_a_silence_holds_everything_back_is_acknowledged_and_the_end_closes_the_
     assert play.last.notification.alerts[0].resolved(play.now)
 
 
-def test_a_silenced_incident_that_goes_on_is_told_again_when_the_silence_ends() -> None:
+def test_a_silenced_incident_that_goes_on_is_notified_again_when_the_silence_ends() -> None:
     play = Play()
     play.silenced = lambda _labels, _now: True
     play.happens(storm())

@@ -10,7 +10,7 @@ from rebalance_monitor.alerts.messages.notification import Phase
 from tests.alerts.support.play import MINUTE, SECOND, Play, storm
 
 
-def test_an_alertmanager_is_told_again_before_it_forgets() -> None:
+def test_an_alertmanager_is_notified_again_before_it_forgets() -> None:
     manager = {"urls": ["http://127.0.0.1:1"], "resend_interval": "30s"}
     play = Play({"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}})
     play.happens(storm())
@@ -35,7 +35,7 @@ def test_every_alert_that_fires_is_pushed_to_an_alertmanager_before_it_forgets()
     assert all(play.now - times[-1] < 4 * MINUTE for times in pushed.values())
 
 
-def test_with_little_room_all_that_fires_is_told_again_in_turn() -> None:
+def test_with_little_room_all_that_fires_is_notified_again_in_turn() -> None:
     manager = {"urls": ["http://127.0.0.1:1"], "resend_interval": "1m", "per_minute": 30}
     play = Play({"receivers": [{"name": "am", "alertmanager": manager}], "route": {"receiver": "am"}})
     play.happens(*(storm(group=f"g{number}") for number in range(60)))

@@ -116,7 +116,7 @@ def test_what_a_monitor_reads_after_it_was_away_is_decided_as_a_whole(
     assert [phase for _, phase, _ in told] == ([] if ended else [Phase.OPENED])
 
 
-def test_a_monitor_that_stays_behind_tells_what_it_knows() -> None:
+def test_a_monitor_that_stays_behind_publishes_what_it_knows() -> None:
     play = Play()
     play.dispatch.catch_up(play.now, is_behind=True)
     play.dispatch.take([replace(storm(at=AT - 40 * MINUTE), detected_at=play.now, late=True)], play.now)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PAGED = {**BASE, "route": {"receiver": "pager"}}
 
 
-def test_a_sink_that_was_down_for_an_hour_is_told_the_present_only() -> None:
+def test_a_sink_that_was_down_for_an_hour_gets_the_present_only() -> None:
     play = Play(broken={"sre/slack": SinkError("away")})
     play.happens(storm(group="first"))
     play.run(MINUTE)
@@ -55,7 +55,7 @@ def test_retries_pause_longer_and_longer_and_as_long_as_the_service_asks() -> No
     assert pace.next_try == now + 1_000_000
 
 
-def test_a_way_out_is_told_no_faster_than_its_rate() -> None:
+def test_an_integration_is_notified_no_faster_than_its_rate() -> None:
     section = {**ONLY_SLACK, "receivers": [{"name": "sre", "slack": {**SLACK, "per_minute": 6}}]}
     play = Play(section)
     play.happens(*[storm(group=f"g{number}") for number in range(40)])
@@ -100,7 +100,7 @@ def test_what_may_have_arrived_is_brought_to_its_end_even_if_it_was_silenced_mea
     assert not play.memory.threads
 
 
-def test_who_hears_of_no_end_hears_of_none_that_may_have_been_told_and_holds_nobody_up() -> None:
+def test_a_receiver_without_resolved_notifications_gets_none_and_delays_no_other() -> None:
     quiet = [{**BASE["receivers"][0], "slack": {**SLACK, "send_resolved": False}}, BASE["receivers"][1]]
     routes = [{"matchers": ['severity="critical"'], "receiver": "pager", "continue": True}]
     play = Play({"receivers": quiet, "route": {"receiver": "sre", "routes": [*routes, {"receiver": "sre"}]}})
@@ -132,7 +132,7 @@ def test_what_cannot_be_made_for_one_way_out_holds_up_no_other(monkeypatch: pyte
     assert str(play.dispatch.broken["sre/slack"]) == "a bug"
 
 
-def test_what_was_refused_for_good_and_is_over_by_then_is_not_told_at_all() -> None:
+def test_what_was_refused_for_good_and_is_over_by_then_is_not_notified_at_all() -> None:
     play = Play(broken={"sre/slack": SinkError("the service answered 413", permanent=True)})
     play.happens(storm())
     play.run(12 * SECOND)

@@ -65,7 +65,7 @@ def test_a_clock_that_is_set_back_lets_no_alert_end_at_an_alertmanager_while_it_
     assert set(again) == {Reason.RESEND}
 
 
-def test_a_clock_that_was_far_ahead_puts_no_repetition_off_and_tells_nothing_twice() -> None:
+def test_a_clock_that_was_far_ahead_puts_no_repetition_off_and_publishes_nothing_twice() -> None:
     told = Entry(AT, frozenset({"a"}), frozenset())
 
     def due(now: int) -> Reason | None:
@@ -76,7 +76,7 @@ def test_a_clock_that_was_far_ahead_puts_no_repetition_off_and_tells_nothing_twi
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_what_was_told_while_the_clock_was_a_day_ahead_is_over_in_time(*, restarts: bool) -> None:
+def test_what_was_notified_while_the_clock_was_a_day_ahead_is_over_in_time(*, restarts: bool) -> None:
     play = Play()
     play.happens(finding(Kind.SESSION_TIMEOUT))
     assert [phase for _, phase, _ in play.run(MINUTE)] == [Phase.OPENED]
@@ -86,7 +86,7 @@ def test_what_was_told_while_the_clock_was_a_day_ahead_is_over_in_time(*, restar
     assert [phase for _, phase, _ in play.run(20 * MINUTE)][-1:] == [Phase.RESOLVED]
 
 
-def test_what_is_over_is_not_told_again_when_the_clock_is_set_back() -> None:
+def test_what_is_over_is_not_notified_again_when_the_clock_is_set_back() -> None:
     play = Play()
     play.happens(finding(Kind.SESSION_TIMEOUT))
     assert [phase for _, phase, _ in play.run(20 * MINUTE)] == [Phase.OPENED, Phase.RESOLVED]
@@ -145,7 +145,7 @@ def test_what_does_not_belong_into_the_inbox_stops_no_start_and_loses_no_batch(t
 
 
 @pytest.mark.parametrize("verb", [["list"], ["add", 'group="orders"'], ["expire", "6f1c2a90"]])
-def test_a_storage_folder_that_cannot_be_used_is_told_in_one_sentence(
+def test_a_storage_folder_that_cannot_be_used_is_reported_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], verb: list[str]
 ) -> None:
     (tmp_path / "store").write_text("a file")

@@ -57,7 +57,7 @@ def storm(at: int, phase: str, **changes: object) -> Finding:
     return finding(Kind.STORM, at=at, phase=phase, incident="i1", opened_at=AT, **changes)  # type: ignore[arg-type] # fields of a finding
 
 
-def test_an_incident_is_told_once_after_group_wait_and_once_when_it_is_over() -> None:
+def test_an_incident_is_notified_once_after_group_wait_and_once_when_it_is_over() -> None:
     line = Timeline(Rules(ROUTE))
     line.happens(storm(AT, "opened"))
     for tick in range(1, 20):
@@ -112,7 +112,7 @@ def test_a_sink_that_was_down_gets_one_message_with_the_present() -> None:
     assert line.told[-1][1].firing[0].finding.generation == 99
 
 
-def test_an_incident_that_came_and_went_while_muted_is_never_told() -> None:
+def test_an_incident_that_opened_and_resolved_while_muted_is_never_notified() -> None:
     always = {"always": (Interval(),)}
     line = Timeline(Rules(replace(ROUTE, mute_time_intervals=("always",)), intervals=always))
     line.happens(storm(AT, "opened"))
@@ -182,7 +182,7 @@ def test_matchers_compare_whole_values_and_absent_labels_as_empty() -> None:
     assert absent.matches({})
 
 
-def test_what_is_told_already_is_not_told_again() -> None:
+def test_a_notified_alert_is_not_notified_again() -> None:
     entry = Entry(AT, frozenset({"a", "b"}), frozenset())
     args = {"repeat_interval": MINUTE, "send_resolved": True}
     assert needs_update(entry, frozenset({"a"}), frozenset(), AT + 1, **args) is None

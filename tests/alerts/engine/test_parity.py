@@ -164,7 +164,7 @@ def compared(cases: list[Case], folder: Path) -> tuple[dict[Any, str], list[int]
     return wrong, [len(theirs) for theirs, _ in results]
 
 
-def test_the_engine_tells_what_a_real_alertmanager_tells(tmp_path: Path) -> None:
+def test_the_engine_shows_what_a_real_alertmanager_sends(tmp_path: Path) -> None:
     """Configurations by hand and by chance, some fifty timelines, in one stretch of real time."""
     cases = [Case(BY_HAND, by_hand()), *(by_chance(seed) for seed in (11, 12, 13, 14))]
     wrong, told = compared(cases, tmp_path / "1")

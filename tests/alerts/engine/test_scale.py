@@ -49,7 +49,7 @@ def opened(*findings: Any) -> UnwalkedAlerts:  # noqa: ANN401 - findings
     return UnwalkedAlerts(filter(None, alerts))
 
 
-def test_the_end_of_a_group_is_found_without_a_look_at_the_others() -> None:
+def test_the_end_of_a_group_is_found_without_evaluating_the_others() -> None:
     kinds = (Kind.STORM, Kind.GROUP_EMPTY, Kind.MEMBER_SILENT)
     known = opened(*(of(group, kind) for group in ("orders", "", "group", "other") for kind in kinds))
     for group in ("orders", ""):
@@ -63,7 +63,7 @@ def test_the_end_of_a_group_is_found_without_a_look_at_the_others() -> None:
     assert all(dict.get(known, one.fingerprint).ends_at == NEVER for one in ended)
 
 
-def test_a_change_of_labels_is_taken_without_a_look_at_the_other_groups() -> None:
+def test_a_change_of_labels_is_taken_without_evaluating_the_other_groups() -> None:
     state = State()
     route = Route("0", "sre", group_by=("group", "cause"), group_wait=0, group_interval=MINUTE)
     engine = Engine(Rules(route), state)
@@ -101,7 +101,7 @@ def test_what_inhibition_costs_an_alert_does_not_grow_with_the_alerts_that_may_i
     assert len(asked) <= 4
 
 
-def test_open_threads_are_not_looked_through_for_a_way_out_that_is_told_nothing_unasked() -> None:
+def test_open_threads_are_not_searched_for_a_receiver_without_repeats() -> None:
     hook = {"name": "hook", "webhook": {"url": "http://127.0.0.1:1"}}
     play = Play({"receivers": [hook], "route": {"receiver": "hook", "group_wait": "0s"}})
     play.happens(storm())

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.ma
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 
 
-def test_the_demo_tells_a_slack_webhook_what_it_finds() -> None:
+def test_the_demo_sends_its_findings_to_a_slack_webhook() -> None:
     with SlackFake() as slack:
         command = [sys.executable, "-c", MAIN, "demo", "--slack-webhook", slack.hook]
         done = subprocess.run(command, capture_output=True, text=True, timeout=450, check=False)

@@ -9,10 +9,11 @@ import pytest
 
 from rebalance_monitor.alerts.gallery import examples
 from rebalance_monitor.alerts.gallery.gallery import LINKS
+from rebalance_monitor.alerts.messages.endings import ended_as, ending_of
 from rebalance_monitor.alerts.messages.headlines import HEADLINES
 from rebalance_monitor.alerts.messages.lead import first_cause
 from rebalance_monitor.alerts.messages.measures import DETAIL_ROWS, keys_of
-from rebalance_monitor.alerts.messages.message import OVER, message_of
+from rebalance_monitor.alerts.messages.message import message_of
 from rebalance_monitor.alerts.render import plain, slack
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -51,7 +52,7 @@ def test_a_message_answers_in_the_order_in_which_people_ask(kind: Kind, phase: s
     said = plain.render(message_of(finding, LINKS))
     headline = HEADLINES[kind]
     sure = f", confidence {finding.confidence:.0%}" if finding.confidence < 1 else "\n"
-    what = headline.resolved if phase else headline.opened.format(sync="31.2 s")
+    what = ended_as(finding) if phase else headline.opened.format(sync="31.2 s")
     asked = [finding.group, what]
     if phase:
         asked += ["Lasted 3 min 20 s, until 2026-11-20 23:49:16 UTC"]
@@ -61,7 +62,8 @@ def test_a_message_answers_in_the_order_in_which_people_ask(kind: Kind, phase: s
         asked += ["46.2 s to 49.3 s"] if finding.stopped_ms_min is not None else []
         asked += ["in the group"] if finding.members_total is not None else []
         asked += [finding.causes[0].why] if len(finding.causes) == 1 else []
-    asked += ["Next: ", OVER if phase else headline.next_step, f"Runbook <{LINKS.runbook}#{kind.value}>"]
+    step = ending_of(finding).next_step if phase else headline.next_step
+    asked += ["Next: ", step, f"Runbook <{LINKS.runbook}#{kind.value}>"]
     asked += ["Details", "Evidence", f"{finding.evidence}{sure}"]
     if len(finding.causes) > 1:
         for cause in finding.causes:

@@ -22,7 +22,7 @@ def test_every_kind_of_finding_has_its_section_and_no_section_is_of_no_kind() ->
 
 
 @pytest.mark.parametrize("kind", Kind)
-def test_every_section_says_what_to_look_at_first_and_what_would_prove_it_wrong(kind: Kind) -> None:
+def test_every_section_says_what_to_check_first_and_what_would_prove_it_wrong(kind: Kind) -> None:
     section = PAGE.partition(f"## {kind.value}\n")[2].partition("\n## ")[0]
     first, found, wrong = section.partition("- **First:** ")[2].partition("- **Wrong if:** ")
     assert len(first) > 20

@@ -46,7 +46,7 @@ def test_history_opens_nothing_and_ends_what_was_open() -> None:
     assert play.run(2 * MINUTE) == [("sre/slack", Phase.RESOLVED, Reason.ALL_RESOLVED)]
 
 
-def test_weak_suspicions_and_light_findings_are_never_told() -> None:
+def test_weak_suspicions_and_light_findings_are_never_notified() -> None:
     play = Play()
     play.happens(
         finding(Kind.SESSION_TIMEOUT, evidence="suspected", confidence=0.59),
@@ -70,7 +70,7 @@ def test_a_storm_swallows_what_is_in_it_also_after_its_end() -> None:
     assert told == {"storm"}
 
 
-def test_what_was_told_before_the_storm_ends_where_it_was_told() -> None:
+def test_what_was_notified_before_the_storm_ends_where_it_was_notified() -> None:
     play = Play({**ONLY_SLACK, "route": {"receiver": "sre", "group_by": ["alertname", "group"]}})
     play.happens(finding(Kind.SESSION_TIMEOUT))
     play.run(MINUTE)
@@ -84,7 +84,7 @@ def test_what_was_told_before_the_storm_ends_where_it_was_told() -> None:
     assert phases == [Phase.OPENED, Phase.RESOLVED]
 
 
-def test_a_roll_up_is_told_instead_of_its_groups() -> None:
+def test_a_roll_up_is_notified_instead_of_its_groups() -> None:
     play, kind = Play(), Kind.SESSION_TIMEOUT
     groups = tuple(f"g{number}" for number in range(7))
     play.happens(*[finding(kind, group=group) for group in groups], finding(kind, group="elsewhere"))
@@ -95,7 +95,7 @@ def test_a_roll_up_is_told_instead_of_its_groups() -> None:
     assert sorted(told) == ["cluster", "elsewhere"]
 
 
-def test_a_roll_up_that_is_told_again_is_one_thread_and_ends_with_what_it_explains() -> None:
+def test_a_roll_up_that_is_notified_again_is_one_thread_and_ends_with_what_it_explains() -> None:
     play, kind = Play(), Kind.SESSION_TIMEOUT
     groups = tuple(f"g{number}" for number in range(7))
     play.happens(*[finding(kind, group=group) for group in groups])

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.alerts.messages import text
+from rebalance_monitor.alerts.messages.endings import NOTHING
 from rebalance_monitor.alerts.messages.headlines import HEADLINES
 from rebalance_monitor.alerts.messages.lead import Ended
 from rebalance_monitor.alerts.messages.links import Links, silence_command
-from rebalance_monitor.alerts.messages.message import MAX_LINES, MAX_TITLE, OVER, message_of, title_of
+from rebalance_monitor.alerts.messages.message import MAX_LINES, MAX_TITLE, message_of, title_of
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
 from rebalance_monitor.alerts.routing.labels import labels_of
 from rebalance_monitor.alerts.routing.matchers import all_match, parse
@@ -110,7 +111,21 @@ def test_what_is_over_begins_with_resolved_in_every_medium_and_repeats_no_bad_ne
     assert plain.render(over).startswith("RESOLVED [prod] ")
     assert slack.render(over)["text"].startswith("RESOLVED [prod] ")
     assert HEADLINES[kind].opened not in over.title
-    assert OVER in plain.render(over)
+    assert NOTHING in plain.render(over)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, spec in KINDS.items() if spec.phases])
+def test_an_end_that_proves_no_recovery_claims_none_and_says_what_to_do(kind: Kind) -> None:
+    gone = plain.render(message_of(finding(kind, phase="resolved", resolution="expired", opened_at=1), LINKS))
+    assert HEADLINES[kind].resolved not in gone
+    assert NOTHING not in gone
+
+
+def test_members_that_departed_are_no_recovery_of_their_group() -> None:
+    for kind in (Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED, Kind.FALLING_BEHIND):
+        said = plain.render(message_of(finding(kind, phase="resolved", resolution="confirmed", opened_at=1)))
+        assert "has no members any more" in said
+        assert HEADLINES[kind].resolved not in said
 
 
 @pytest.mark.parametrize(("share", "named"), [(0.33, False), (0.34, True)])

@@ -93,7 +93,7 @@ def test_any_groups_make_a_message_that_every_medium_takes(groups: list[str], no
     assert all(render(made) for render in (html.render, markdown.render, plain.render))
 
 
-def test_a_tally_counts_rebalances_and_who_was_named_in_most() -> None:
+def test_a_tally_counts_rebalances_and_the_client_named_most_often() -> None:
     other = replace(CAUSE, client_id="orders-9")
     tally = Tally()
     for causes in ((CAUSE, CAUSE), (CAUSE, other), ()):

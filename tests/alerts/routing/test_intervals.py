@@ -61,7 +61,7 @@ def test_times_without_quotes_are_times() -> None:
 
 @pytest.mark.parametrize("written", ["[1]", "[1:5]", "[-3:-1, 1]", "['1:5']"])
 @pytest.mark.parametrize("field", ["days_of_month", "months"])
-def test_days_months_and_years_without_quotes_are_what_they_look_like(field: str, written: str) -> None:
+def test_days_months_and_years_without_quotes_keep_their_meaning(field: str, written: str) -> None:
     if field == "months":
         written = written.replace("-3:-1, ", "")
     fields = yaml.safe_load(f"{{{field}: {written}, years: [2026, 2027:2028]}}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_committed_batch_is_told_and_its_file_is_gone(tmp_path: Path) -> None:
+def test_a_committed_batch_is_notified_and_its_file_is_gone(tmp_path: Path) -> None:
     sink = Memo()
     with dispatching(tmp_path, sink) as dispatcher:
         dispatcher.put(("q", 0), [storm("opened"), finding(Kind.REBALANCE, history=True)])
@@ -64,7 +64,7 @@ def test_a_monitor_that_ends_blind_says_so_without_waiting(tmp_path: Path, cause
     assert len(sink.told) == 1
 
 
-def test_what_was_never_committed_is_never_told(tmp_path: Path) -> None:
+def test_what_was_never_committed_is_never_notified(tmp_path: Path) -> None:
     sink = Memo()
     with dispatching(tmp_path, sink) as dispatcher:
         dispatcher.put(("q", 0), [storm("opened")])
@@ -76,7 +76,7 @@ def test_what_was_never_committed_is_never_told(tmp_path: Path) -> None:
     assert list((tmp_path / "inbox").iterdir()) == []
 
 
-def test_what_was_committed_but_not_taken_is_told_by_the_next_process(tmp_path: Path) -> None:
+def test_what_was_committed_but_not_taken_is_notified_by_the_next_process(tmp_path: Path) -> None:
     sink, inbox = Memo(), Inbox(tmp_path / "inbox")
     inbox.open({})
     inbox.put(("q", 0), [storm("opened")])
@@ -116,9 +116,7 @@ def test_every_attempt_is_reported_for_metrics(tmp_path: Path) -> None:
         assert way.kind == "slack"
 
 
-def test_what_an_alertmanager_is_told_again_costs_no_save(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repeat_to_an_alertmanager_costs_no_save(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     saves: list[int] = []
     save = MemoryFile.save
     monkeypatch.setattr(MemoryFile, "save", lambda file, memory: (saves.append(1), save(file, memory)))

@@ -69,7 +69,7 @@ class Victim:
 
 
 @pytest.mark.parametrize("where", ["path", "s3", "mount"])
-def test_no_incident_is_untold_and_none_is_told_twice_whenever_the_process_is_killed(
+def test_no_incident_is_unnotified_and_none_is_notified_twice_whenever_the_process_is_killed(
     tmp_path: Path, where: str, request: pytest.FixtureRequest
 ) -> None:
     """On a path, on an S3, and as on a mount without locks, where files are moved into place."""

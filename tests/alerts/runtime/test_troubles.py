@@ -45,7 +45,7 @@ def test_a_storage_that_is_away_for_a_moment_leaves_no_file_of_a_batch_that_was_
     assert failed
 
 
-def test_a_file_that_cannot_be_read_is_set_aside_and_said_and_the_others_are_told(
+def test_a_file_that_cannot_be_read_is_set_aside_and_said_and_the_others_are_notified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rebalance_monitor.alerts.runtime.dispatcher.TROUBLE_S", 0.02)
@@ -134,7 +134,7 @@ def test_a_hanging_sink_delays_no_batch(tmp_path: Path) -> None:
         assert eventually(lambda: len(sink.told) == 20, 20)
 
 
-def test_a_hanging_sink_does_not_keep_the_process_from_ending_and_is_told_by_the_next(
+def test_a_hanging_sink_does_not_keep_the_process_from_ending_and_is_notified_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rebalance_monitor.alerts.runtime.dispatcher.GRACE_S", 0.2)
@@ -216,7 +216,7 @@ def test_whatever_keeps_the_memory_from_being_saved_sends_nothing_and_goes_on_wh
         assert eventually(lambda: dispatcher.failing() == "")
 
 
-def test_a_machine_without_threads_for_a_while_delays_what_is_told(
+def test_a_machine_without_threads_for_a_while_delays_notifications(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, full = threading.Thread.start, threading.Event()

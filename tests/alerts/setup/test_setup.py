@@ -68,7 +68,7 @@ def test_routes_inherit_what_they_leave_out_and_only_that() -> None:
     assert root.repeat_interval == 14_400_000
 
 
-def test_a_receiver_with_several_ways_out_is_told_on_each() -> None:
+def test_a_receiver_with_several_ways_out_is_notified_on_each() -> None:
     rules = rules_of(section())
     assert rules.ways_of("sre") == ("sre/slack", "sre/pagerduty")
     assert rules.ways_of("mail") == ("mail/email",)
@@ -150,7 +150,7 @@ def test_no_alerts_at_all_are_fine() -> None:
     assert sinks_of(Settings()) == {}
 
 
-def test_every_option_that_a_sink_refuses_is_told_with_its_receiver() -> None:
+def test_every_option_that_a_sink_refuses_is_reported_with_its_receiver() -> None:
     settings = Settings(
         alerts=section(receivers=[{"name": "sre", "slack": {"token": "xoxb-secret", "channel": "#kafka"}}])
     )
@@ -239,7 +239,7 @@ def test_an_empty_secret_file_is_refused(tmp_path: Path) -> None:
         ("socks5://user:hunter2@host:1080", "`proxy` cannot be used: a SOCKS proxy needs the Python package"),
     ],
 )
-def test_a_proxy_that_cannot_be_used_is_told_with_its_receiver(proxy: str, said: str) -> None:
+def test_a_proxy_that_cannot_be_used_is_reported_with_its_receiver(proxy: str, said: str) -> None:
     hook = {"url": "https://hooks.example/x", "proxy": proxy}
     made = Settings(alerts=section(receivers=[{"name": "hook", "webhook": hook}], watchdog={}))
     with pytest.raises(ConfigError, match="the receiver 'hook/webhook'") as caught:

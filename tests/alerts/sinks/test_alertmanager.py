@@ -38,9 +38,7 @@ def sink(address: str) -> Iterator[AlertmanagerSink]:
         yield made
 
 
-def test_an_alert_fires_while_it_is_told_and_ends_when_it_is_over(
-    address: str, sink: AlertmanagerSink
-) -> None:
+def test_an_alert_fires_while_its_finding_lasts_and_then_ends(address: str, sink: AlertmanagerSink) -> None:
     state = sink.send(_now("lifetime"), _ms()).state
     (shown,) = _of(address, "lifetime")
     assert shown["status"]["state"] in {"active", "unprocessed"}
@@ -50,7 +48,7 @@ def test_an_alert_fires_while_it_is_told_and_ends_when_it_is_over(
     _until(lambda: not _of(address, "lifetime"))
 
 
-def test_an_alert_that_is_told_no_more_ends_by_itself(address: str, sink: AlertmanagerSink) -> None:
+def test_an_alert_that_is_notified_no_more_ends_by_itself(address: str, sink: AlertmanagerSink) -> None:
     sink.send(_now("forgotten"), _ms())
     assert _of(address, "forgotten")
     time.sleep(1)

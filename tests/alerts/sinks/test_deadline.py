@@ -29,6 +29,7 @@ DRIPPED_BODY = (OK + b"Content-Length: 9999999\r\n\r\n", b"{", 0.05)
 ENDLESS_BODY = (OK + b"\r\n", b" " * 65_536, 0.0)
 ENDLESS_CONTINUE = (b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05)
 ENDLESS_BANNER = (b"", b"220-welcome\r\n", 0.05)
+ENDLESS_LINE = (b"", b"A" * 65_536, 0.0)
 LOUD_BANNER = (b"", b"220-welcome\r\n" * 5_000, 0.0)
 # The head of a TLS record of 16 KB with a ServerHello that fills it.
 DRIPPED_HANDSHAKE = (b"\x16\x03\x03\x40\x00\x02\x00\x3f\xfc", b"\0", 0.05)
@@ -113,6 +114,7 @@ def mail_by_tls(port: int) -> Sink:
         (slack_by_proxy, DRIPPED_HEADERS),
         (mail, ENDLESS_BANNER),
         (mail, LOUD_BANNER),
+        (mail, ENDLESS_LINE),
         (mail_by_tls, DRIPPED_HANDSHAKE),
     ],
 )

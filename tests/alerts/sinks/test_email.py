@@ -144,7 +144,7 @@ def test_a_hostile_group_cannot_add_headers_recipients_or_markup(mailbox: Mailbo
     assert "\\x0d\\x0aBcc" in str(mail["Subject"])
 
 
-def test_a_wrong_password_is_permanent_and_not_told(served: Controller, certificate: Path) -> None:
+def test_a_wrong_password_is_permanent_and_not_shown(served: Controller, certificate: Path) -> None:
     sink = _sink(served, Security.STARTTLS, str(certificate / "cert.pem"), "wrong-password")
     with pytest.raises(SinkError, match="535") as raised:
         sink.send(note(), NOW)
@@ -176,7 +176,7 @@ def test_tls_from_the_first_byte(mailbox: Mailbox, certificate: Path) -> None:
 
 
 @pytest.mark.parametrize(("said", "permanent"), [("550 no such user", True), ("450 busy", False)])
-def test_refused_recipients_are_told_apart(
+def test_refused_recipients_are_distinguished(
     mailbox: Mailbox, sink: EmailSink, said: str, *, permanent: bool
 ) -> None:
     mailbox.refuses_recipients = said

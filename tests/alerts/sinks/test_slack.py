@@ -164,7 +164,7 @@ def test_a_webhook_leaves_refused_blocks_out(fake: SlackFake) -> None:
         ("ratelimited", False),
     ],
 )
-def test_slack_error_codes_are_told_apart(
+def test_slack_error_codes_are_distinguished(
     fake: SlackFake, sink: SlackSink, error: str, *, permanent: bool
 ) -> None:
     fake.script.append(said_no(error))

@@ -127,7 +127,7 @@ def test_details_that_could_not_be_posted_come_with_the_next_notification(
     assert (len(fake.parents()), len(fake.details(state["ts"])), len(fake.news(state["ts"]))) == (1, 1, 1)
 
 
-def test_without_the_right_to_read_history_it_is_told_twice_rather_than_never(
+def test_without_the_right_to_read_history_it_is_notified_twice_rather_than_never(
     fake: SlackFake, sink: SlackSink
 ) -> None:
     fake.scopes.discard("channels:history")

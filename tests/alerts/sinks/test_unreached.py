@@ -89,9 +89,7 @@ def test_what_cannot_be_reached_passes(url: str, why: str) -> None:
         (answered(503), False, "answered 503"),
     ],
 )
-def test_what_answers_and_refuses_is_told_with_what_it_mostly_means(
-    answer: bytes, why: str, *, permanent: bool
-) -> None:
+def test_a_refusal_is_reported_with_its_usual_reason(answer: bytes, why: str, *, permanent: bool) -> None:
     with server(answer) as port:
         error = told(f"http://127.0.0.1:{port}/secretpath")
     assert why in error.why
@@ -133,7 +131,7 @@ def test_a_webhook_may_answer_with_a_page() -> None:
         assert poster.post(f"http://127.0.0.1:{port}", b"{}", {}, 0, takes_pages=True).status == 200
 
 
-def test_certificates_are_told_apart_and_ca_file_is_named_where_it_is_the_cure(tmp_path: Path) -> None:
+def test_certificates_are_distinguished_and_ca_file_is_named_where_it_is_the_cure(tmp_path: Path) -> None:
     pytest.importorskip("cryptography", reason="cryptography is not installed")
     from tests.cluster.support.secured import Certificates
 

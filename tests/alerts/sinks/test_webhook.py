@@ -98,7 +98,7 @@ def test_templates_cannot_leave_the_sandbox_nor_post_what_is_no_json(
     assert receiver.calls == []
 
 
-def test_a_name_that_looks_like_a_template_is_not_run(receiver: WebhookFake) -> None:
+def test_a_name_in_the_form_of_a_template_is_not_run(receiver: WebhookFake) -> None:
     template = '{"group": {{ labels.group | tojson }}}'
     with closing(WebhookSink("hook", SecretStr(receiver.url), template=template, net=NET)) as sink:
         sink.send(note(group="{{ 7 * 7 }}"), NOW)

@@ -50,7 +50,7 @@ def test_a_broker_that_dies_and_returns_is_waited_for(tmp_path: Path) -> None:
             assert rig.causes() <= AWAY | {"probe_partial"}
 
 
-def test_a_network_that_stalls_is_told_and_caught_up_with(tmp_path: Path) -> None:
+def test_a_network_that_stalls_is_published_and_caught_up_with(tmp_path: Path) -> None:
     plain, behind, front, controller = free_ports(4)
     listeners = f"PLAINTEXT://127.0.0.1:{plain},VIA://127.0.0.1"
     settings = {

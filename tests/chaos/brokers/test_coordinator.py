@@ -36,7 +36,9 @@ STARVED = {"broker.session.timeout.ms": "18000", "controller.quorum.fetch.timeou
 OUTLIVED_S = SESSION_S + 10
 
 
-def test_coordinators_that_move_and_a_broker_that_dies_accuse_nobody_and_hide_nothing(tmp_path: Path) -> None:
+def test_moving_coordinators_and_a_dying_broker_accuse_no_member_and_hide_nothing(
+    tmp_path: Path,
+) -> None:
     with (
         LabBroker(nodes=3, offsets_partitions=8, folder=tmp_path / "brokers", settings=STARVED) as broker,
         ExitStack() as stack,

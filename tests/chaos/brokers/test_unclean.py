@@ -41,7 +41,7 @@ def made(client: AdminClient, topic: NewTopic) -> bool:
     return False
 
 
-def test_a_leader_without_what_was_read_ends_the_job_and_a_rebuild_tells_what_the_topic_holds(
+def test_a_leader_without_what_was_read_ends_the_job_and_a_rebuild_shows_what_the_topic_holds(
     tmp_path: Path,
 ) -> None:
     with LabBroker(nodes=3, offsets_partitions=1, settings=SETTINGS) as cluster:

@@ -119,7 +119,9 @@ def lines(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
-def test_a_long_history_alerts_nobody_and_stays_within_its_memory(broker: LabBroker, tmp_path: Path) -> None:
+def test_a_long_history_raises_no_alert_and_keeps_within_its_memory(
+    broker: LabBroker, tmp_path: Path
+) -> None:
     with WebhookFake() as hook:
         alerts = {
             "receivers": [{"name": "hook", "webhook": {"url": hook.url, "per_minute": 600}}],

@@ -75,7 +75,7 @@ def test_a_clock_that_is_set_an_hour_back_and_forth_stops_nothing(
         assert rig.job.log.count("the clock was set back") == 2
 
 
-def test_members_that_live_through_jumps_are_not_accused_and_the_skew_is_told_until_it_ends(
+def test_members_that_live_through_jumps_are_not_accused_and_the_skew_is_published_until_it_ends(
     broker: LabBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An hour forward and back, then an hour back and forward. The members' and the broker's clock stays."""

@@ -42,7 +42,7 @@ def of_failing(hook: WebhookFake, phase: str) -> list[str]:
     return [text for text in texts if "sink_failing" in text]
 
 
-def test_a_dead_destination_is_told_stops_nothing_and_gets_what_was_due_once(tmp_path: Path) -> None:
+def test_a_dead_destination_is_published_stops_nothing_and_gets_what_was_due_once(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with LabBroker(offsets_partitions=8) as broker, WebhookFake() as works:
         alerts = {

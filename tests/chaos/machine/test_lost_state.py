@@ -53,7 +53,9 @@ def told(hook: WebhookFake) -> list[tuple[str, str]]:
     ]
 
 
-def test_an_incident_that_is_open_when_the_state_is_lost_is_told_once_and_ends_once(tmp_path: Path) -> None:
+def test_an_open_incident_is_published_once_and_ends_once_when_the_state_is_lost(
+    tmp_path: Path,
+) -> None:
     with LabBroker(offsets_partitions=8, folder=tmp_path / "broker") as broker, WebhookFake() as hook:
         alerts = {
             "receivers": [{"name": "hook", "webhook": {"url": hook.url, "per_minute": 600}}],

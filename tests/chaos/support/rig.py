@@ -175,7 +175,8 @@ class ChaosJob(Job):
         super().__init__(bootstrap, folder, {"behind_after": "10s"})
 
     def _settings(self, bootstrap: str) -> dict[str, object]:
-        return {**super()._settings(bootstrap), "engine": ENGINE, **self._more}
+        # Another monitor on this machine may have the page's usual port.
+        return {**super()._settings(bootstrap), "engine": ENGINE, "web": {"port": 0}, **self._more}
 
     def move_to(self, python: Path, settings: Mapping[str, object]) -> None:
         """Run in another environment from the next start on, with settings that it needs."""

@@ -69,7 +69,7 @@ def groups_of(records: list[Record]) -> set[str]:
     return {d.key.group for d in found if not isinstance(d, Failure)}
 
 
-def test_what_is_told_depends_on_no_version(broker: LabBroker, tmp_path: Path) -> None:
+def test_what_is_published_depends_on_no_version(broker: LabBroker, tmp_path: Path) -> None:
     rig = Rig(broker.bootstrap, tmp_path / "job", {"packages": PACKAGES})
     records = recorded()
     with ExitStack() as stack, rig.job:

@@ -148,7 +148,7 @@ def test_a_group_of_many_members_stays_small() -> None:
     assert len(encode_group(group)) <= 1_000 + count * 200 + count * each * 24
 
 
-def test_a_new_key_is_live_unless_told_where_history_ends() -> None:
+def test_a_new_key_is_live_unless_the_end_of_history_is_given() -> None:
     assert isinstance(new_shard_state(1, 2, None), ShardState)
     assert new_shard_state(1, 2, 0).catching_up_until is None
     assert new_shard_state(1, 2, 9).catching_up_until == 9

@@ -71,7 +71,7 @@ def test_a_damaged_log_names_its_file(tmp_path: Path, text: str) -> None:
         read_spark_log(tmp_path)
 
 
-def test_generations_are_told_apart_and_the_superseded_one_can_go(tmp_path: Path) -> None:
+def test_generations_are_distinguished_and_the_superseded_one_can_be_removed(tmp_path: Path) -> None:
     manifest, states = folder(tmp_path)
     found = inspect(manifest, states)
     assert [(one.number, one.in_use, one.batches) for one in found.generations] == [
@@ -84,7 +84,7 @@ def test_generations_are_told_apart_and_the_superseded_one_can_go(tmp_path: Path
     assert superseded(inspect(manifest, states)) == []
 
 
-def test_nothing_goes_where_nobody_knows_what_is_in_use(tmp_path: Path) -> None:
+def test_nothing_is_removed_while_the_generation_in_use_is_unknown(tmp_path: Path) -> None:
     manifest, states = folder(tmp_path)
     manifest.write_text("{}")
     found = inspect(manifest, states)
@@ -132,7 +132,7 @@ def test_what_the_next_start_will_refuse_is_a_problem_now(
     assert look(tmp_path, capsys, "--set", flag, "--set", "storage.rebuild=now") == (0, [])
 
 
-def test_a_checkpoint_that_lost_the_batches_it_had_told_is_a_problem(
+def test_a_checkpoint_that_lost_the_batches_it_had_reported_is_a_problem(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder(tmp_path)
@@ -161,13 +161,13 @@ ONCE = ("state/2/metadata", "state/2/sources/1/0", "state/2/state/0/_metadata/sc
 def whole_folder(root: Path) -> None:
     """Leave what a job leaves, with each kind of file."""
     _, states = folder(root)
-    Ledger(root / "ledger").commit(Snapshot(generation=2))
+    Ledger(root / "ledger").commit(Snapshot(batches={"query-1": 3}, generation=2))
     write_marks(root / "leaders.json", Marks("topic", {0: Mark(1, 11)}))
     (root / "alerts").mkdir()
     MemoryFile(root / "alerts" / "memory.jsonl").save(Memory(batches={"q": 1}))
     for name in ONCE:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text('v1\n{"id": 1}')
+        (root / name).write_text('{"id":"query-1"}' if name.endswith("metadata") else 'v1\n{"id": 1}')
     for path in (*states.rglob("*.zip"), *(root / name for name in ONCE)):
         # Hadoop's own layout: magic, bytes per chunk, one CRC-32 a chunk.
         content = path.read_bytes()
@@ -219,7 +219,7 @@ def test_a_table_file_that_was_cut_is_named(tmp_path: Path, capsys: pytest.Captu
     assert (code, "q-0000000001.parquet is damaged" in said, "away" in said) == (1, True, True)
 
 
-def test_states_without_a_manifest_are_told_to_be_given_up_and_looking_writes_nothing(
+def test_states_without_a_manifest_are_listed_as_given_up_and_looking_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest, states = folder(tmp_path)

@@ -78,7 +78,7 @@ def test_a_manifest_that_cannot_be_read_names_the_way_out(tmp_path: Path, text: 
         ),
     ],
 )
-def test_each_mismatch_tells_how_to_go_on_and_how_to_give_the_state_up(
+def test_each_mismatch_shows_how_to_go_on_and_how_to_give_the_state_up(
     found: Identity, sentence: str
 ) -> None:
     assert len(mismatches(IDENTITY, found)) == 1

@@ -31,7 +31,7 @@ def test_a_store_that_cannot_be_written_is_reported_in_one_sentence(s3: str, tmp
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can write a folder that others may not")
-def test_a_folder_with_parts_of_somebody_else_is_reported_in_one_sentence(tmp_path: Path) -> None:
+def test_a_folder_with_parts_of_another_user_is_reported_in_one_sentence(tmp_path: Path) -> None:
     """As nobody: the folder may be written, its alerts/ may not."""
     (tmp_path / "alerts").mkdir(mode=0o755)
     script = (

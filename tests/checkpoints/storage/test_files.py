@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_folder_that_is_made_is_nobody_elses_business(tmp_path: Path) -> None:
+def test_a_new_folder_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     with locked(tmp_path / "below" / "monitor"):
         assert (tmp_path / "below" / "monitor").stat().st_mode & 0o777 == 0o700
 

@@ -237,7 +237,7 @@ def test_a_store_that_is_away_at_the_start_is_reported(tmp_path: Path) -> None:
         pass
 
 
-def test_losing_a_part_stops_nobody_who_owns_the_whole(
+def test_losing_a_part_does_not_stop_the_owner_of_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "TERM_S", 0.6)
@@ -323,7 +323,7 @@ def test_a_folder_that_was_given_up_has_a_next_owner_at_once(bucket: Bucket) -> 
         assert not (owner._folder / NAME).exists()
 
 
-def test_who_reaches_the_folder_without_hadoop_is_seen_there_and_sees_the_owner(bucket: Bucket) -> None:
+def test_that_reaches_the_folder_without_hadoop_is_seen_there_and_sees_the_owner(bucket: Bucket) -> None:
     owner = Lease(bucket("both-ways"), TERM, wait=no_wait)
     owner._take()
     file = owner._folder / NAME

@@ -11,7 +11,7 @@ from rebalance_monitor.checkpoints.storage.places import is_elsewhere, is_uri, p
 from rebalance_monitor.engine.storage import storage_at
 
 
-def test_a_uri_is_told_from_a_path() -> None:
+def test_a_uri_is_distinguished_from_a_path() -> None:
     for uri in (
         "s3://bucket/x",
         "hdfs://name/x",

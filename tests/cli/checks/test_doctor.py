@@ -75,7 +75,7 @@ def test_a_broker_that_is_away_is_one_problem_with_a_remedy(
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.parametrize(("sees", "verdict", "code"), [("true", "ok", 0), ("false", "problem", 1)])
-def test_doctor_reads_through_spark_and_tells_a_blind_source_from_a_seeing_one(
+def test_doctor_reads_through_spark_and_distinguishes_a_blind_source_from_a_seeing_one(
     servers: str, tmp_path: Path, sees: str, verdict: str, code: int
 ) -> None:
     # In a process of its own: the session of the other tests must not be stopped.
@@ -143,7 +143,7 @@ def test_a_topic_that_is_not_the_offsets_topic_or_is_not_compacted_is_named(serv
         assert REMOTE["listeners"](admin, load(flags=flags)).ok
 
 
-def test_a_check_that_fails_in_a_way_nobody_thought_of_is_a_line_and_the_others_go_on(
+def test_an_unexpected_failure_of_a_check_is_a_line_and_the_others_go_on(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def broken(_: object) -> Result:

@@ -5,6 +5,7 @@ right, which findings must be there (`must`) and which must not (`never`). A pat
 finding: fields by equality, `members` by the client ids of those that the finding lists as `left` (or lists
 at all), `causes` by some cause for each pattern, `details` by those that it names, `confidence` as the least.
 `times`: how many findings match at the least. `group`: the group's name, where it is not the folder's.
+`pages`: kinds of incidents that are worth a page; any other page is wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.finding import to_dict
+from rebalance_monitor.coordinator.findings.kinds import Kind
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -39,6 +41,12 @@ def expected(name: str) -> dict[str, Any]:
     """Return what is right of a case."""
     found: dict[str, Any] = json.loads((CASES / name / "expected.json").read_text(encoding="utf-8"))
     return found
+
+
+def worth_a_page(name: str) -> dict[tuple[str, Kind], bool]:
+    """Return the group and the kinds of incidents that must page in a case."""
+    truth = expected(name)
+    return {(str(truth.get("group", name)), Kind(kind)): True for kind in truth["pages"]}
 
 
 def matching(pattern: Pattern, findings: list[Finding]) -> list[Finding]:

@@ -15,28 +15,36 @@ from rebalance_monitor.cluster.errors import DependencyError
 if TYPE_CHECKING:
     from rebalance_monitor.lab.cluster.broker import LabBroker
 
-TOPIC = "heavy-records"
-
 
 @pytest.mark.broker
-def test_a_heavy_record_is_named_by_its_place_and_one_that_cannot_be_unpacked_before_all_others(
-    lab_broker: LabBroker,
+@pytest.mark.parametrize("codec", ["zstd", "gzip", "lz4"])
+def test_a_heavy_record_is_named_with_the_end_of_its_batch_and_one_beyond_the_bound_before_all_others(
+    lab_broker: LabBroker, codec: str
 ) -> None:
-    properties = {"bootstrap.servers": lab_broker.bootstrap}
+    properties, topic = {"bootstrap.servers": lab_broker.bootstrap}, f"heavy-{codec}"
     admin = AdminClient(properties)
-    for future in admin.create_topics([NewTopic(TOPIC, 3, 1)]).values():
+    for future in admin.create_topics([NewTopic(topic, 3, 1)]).values():
         future.result()
-    write = Producer({**properties, "compression.type": "zstd", "message.max.bytes": 900_000_000})
-    values = [(0, b"usual"), (0, bytes(HEAVY_BYTES)), (0, b"after"), (1, b"usual"), (2, b"usual")]
-    for partition, value in [*values, (2, bytes(300 * MB)), (2, b"after")]:
-        write.produce(TOPIC, value, b"k", partition)
+    # What is flushed at once is one batch.
+    one_batch = {"message.max.bytes": 900_000_000, "batch.size": 1_000_000_000, "linger.ms": 1_000}
+    write = Producer({**properties, **one_batch, "compression.type": codec})
+    usual, heavy, beyond = b"usual", bytes(HEAVY_BYTES), bytes(101 * MB)
+    for partition, values in ((0, [usual, heavy, usual]), (1, [usual]), (2, [usual, beyond, usual])):
+        for value in values:
+            write.produce(topic, value, b"k", partition)
         assert write.flush(60) == 0
-    assert find_heavy(properties, {1: (0, 1)}, TOPIC) is None
-    assert find_heavy(properties, {0: (-1, 3), 1: (0, 1)}, TOPIC) == HeavyRecord(0, 1, HEAVY_BYTES + 1)
-    assert find_heavy(properties, {0: (2, 3), 1: (0, 1)}, TOPIC) is None
-    assert find_heavy(properties, {0: (0, 3), 1: (0, 1), 2: (0, 3)}, TOPIC) == HeavyRecord(2, 1, -1)
-    with pytest.raises(UnpackError, match=r"offset 1 of partition 2 .*source\.skip: \{2: 1\}"):
-        list(read_records(properties, Reading({2: 0}, until={2: 3}), TOPIC))
+    write.produce(topic, usual, b"k", 2)
+    assert write.flush(60) == 0
+    assert find_heavy(properties, {1: (0, 1)}, topic) is None
+    assert find_heavy(properties, {0: (-1, 3), 1: (0, 1)}, topic) == HeavyRecord(0, 1, HEAVY_BYTES + 1, 2)
+    assert find_heavy(properties, {0: (2, 3), 1: (0, 1)}, topic) is None
+    found = find_heavy(properties, {0: (0, 3), 1: (0, 1), 2: (0, 4)}, topic)
+    assert found is not None
+    assert (found.partition, found.bytes, found.last, found.skip) == (2, -1, 2, {2: 2})
+    with pytest.raises(UnpackError, match=r"of partition 2 .*source\.skip: \{2: 2\}"):
+        list(read_records(properties, Reading({2: 0}, until={2: 4}), topic))
+    behind = list(read_records(properties, Reading({2: 3}, until={2: 4}), topic))
+    assert [batch.column("offset").to_pylist() for batch in behind] == [[3]]
 
 
 def test_where_the_reader_ends_too_the_partition_that_it_had_begun_is_named() -> None:

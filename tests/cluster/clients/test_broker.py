@@ -71,7 +71,7 @@ def commits_of(table: pa.Table, group: str) -> list[tuple[str, int]]:
     return [(key.topic, key.partition) for key in found]
 
 
-def test_the_cluster_tells_what_the_monitor_needs(admin: ClusterAdmin) -> None:
+def test_the_cluster_shows_what_the_monitor_needs(admin: ClusterAdmin) -> None:
     topic = admin.topic()
     assert topic is not None
     assert topic.partitions == admin.partition_count() == 50
@@ -91,7 +91,7 @@ def test_the_cluster_tells_what_the_monitor_needs(admin: ClusterAdmin) -> None:
     assert "DESCRIBE" in admin.cluster_operations()
 
 
-def test_a_group_with_a_session_timeout_of_its_own_is_told(servers: str, admin: ClusterAdmin) -> None:
+def test_a_group_with_a_session_timeout_of_its_own_is_reported(servers: str, admin: ClusterAdmin) -> None:
     properties = {"bootstrap.servers": servers, "group.protocol": "consumer"}
     members = [Consumer({**properties, "group.id": f"{name}-timeout"}) for name in ("own", "usual")]
     for member in members:

@@ -5,9 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pytest
 from confluent_kafka import KafkaError
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
 
-from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
+from rebalance_monitor.cluster.clients.plain_consumer import PlainConsumer
+from rebalance_monitor.cluster.clients.reader import (
+    LARGEST_BYTES,
+    Reading,
+    RecordReader,
+    UnpackError,
+    behind,
+)
+from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,6 +27,9 @@ if TYPE_CHECKING:
 class Message:
     at: int
     failed: KafkaError | None = None
+
+    def __len__(self) -> int:
+        return 1
 
     def error(self) -> KafkaError | None:
         return self.failed
@@ -74,3 +87,51 @@ def test_a_new_leaders_early_end_of_partition_is_no_end() -> None:
 def test_records_that_compaction_removed_before_the_end_are_not_waited_for() -> None:
     consumer = Consumer([Message(90), Message(93), eof(100)])
     assert delivered(consumer, Reading({0: 90}, until={0: 100})) == [90, 93]
+
+
+@pytest.fixture
+def batch_end(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The end of each batch, which no broker says here."""
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.reader.last_of_batch", lambda *_: 9)
+    return 9
+
+
+def packed(size: int) -> Message:
+    class Large(Message):
+        def __len__(self) -> int:
+            return size
+
+    return Large(7)
+
+
+def test_a_record_beyond_the_bound_is_refused_by_its_place_and_one_within_it_is_read(batch_end: int) -> None:
+    consumer = Consumer([packed(LARGEST_BYTES)], [eof(8)])
+    assert delivered(consumer, Reading({0: 7}, until={0: 8})) == [7]
+    consumer = Consumer([Message(6), packed(LARGEST_BYTES + 1)])
+    says = rf"from offset 7 of partition 0 .*`source\.skip: \{{0: {batch_end}\}}`"
+    with pytest.raises(UnpackError, match=says):
+        delivered(consumer, Reading({0: 6}, until={0: 9}))
+
+
+@pytest.mark.parametrize("code", [KafkaError._BAD_COMPRESSION, KafkaError._BAD_MSG])
+@pytest.mark.usefixtures("batch_end")
+def test_a_batch_that_librdkafka_would_fetch_for_ever_is_refused_by_its_place(code: int) -> None:
+    consumer = Consumer([Message(6)], [Message(7, KafkaError(code))])
+    with pytest.raises(UnpackError, match="from offset 7 of partition 0"):
+        delivered(consumer, Reading({0: 6}, until={0: 9}))
+
+
+@pytest.mark.parametrize("error", [UnsupportedCodecError, CorruptRecordError])
+def test_what_kafka_python_cannot_unpack_is_an_error_and_no_silence(error: type[Exception]) -> None:
+    class Packed:
+        def poll(self, **_: object) -> None:
+            raise error("Libraries for zstd compression codec not found")
+
+    consumer = PlainConsumer({"bootstrap.servers": "localhost:1"}, "t")
+    consumer._consumer = Packed()
+    with pytest.raises(DependencyError, match="cannot be unpacked by kafka-python, which logs in here"):
+        consumer.consume(1, 0.0)
+
+
+def test_an_offset_to_skip_moves_no_partition_back() -> None:
+    assert behind({0: 5, 1: 5, 2: 5}, {0: 9, 1: 2}) == {0: 10, 1: 5, 2: 5}

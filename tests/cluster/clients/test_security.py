@@ -238,7 +238,7 @@ def test_doctor_names_the_grant_that_is_missing(
         ((), "__admin_client", "TOPIC_AUTHORIZATION_FAILED"),
     ],
 )
-def test_who_may_write_to_the_topic_forges_records_under_the_client_id_of_admin_clients(
+def test_that_may_write_to_the_topic_forges_records_under_the_client_id_of_admin_clients(
     broker: SecuredBroker, grants: tuple[Grant, ...], client: str, refused: str | None
 ) -> None:
     broker.allow("read", more=grants)

@@ -138,7 +138,7 @@ def test_what_works_is_no_cause(broker: SecuredBroker) -> None:
 
 
 def test_a_server_that_is_no_broker_and_one_that_is_mute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.SNIFF_S", 0.3)
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.servers.SNIFF_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"127.0.0.1:{mute.getsockname()[1]}"
         monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.TIMEOUT_S", 1.0)

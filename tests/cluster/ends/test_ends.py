@@ -110,7 +110,7 @@ def test_ends_follow_topics_that_grow_go_and_are_made_anew(creating: LabBroker) 
 
 
 @BROKER
-def test_a_stable_offset_below_the_end_is_told_while_a_transaction_is_open_and_no_longer(
+def test_a_stable_offset_below_the_end_is_reported_while_a_transaction_is_open_and_no_longer(
     lab_broker: LabBroker,
 ) -> None:
     make(lab_broker, "in-transaction")

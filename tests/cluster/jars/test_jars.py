@@ -107,7 +107,7 @@ class _Java:
     executable: Path
 
 
-def test_the_installed_spark_is_told_from_its_jars() -> None:
+def test_the_installed_spark_is_recognised_by_its_jars() -> None:
     spark, scala = jars.installed_spark()
     assert spark.count(".") == 2
     assert scala in {"2.12", "2.13"}

@@ -26,7 +26,7 @@ def test_a_major_version_is_read_from_old_and_new_spellings(text: str, major: in
     assert major_version(text) == major
 
 
-def test_the_release_file_tells_the_version_without_starting_anything(tmp_path: Path) -> None:
+def test_the_release_file_has_the_version_without_starting_anything(tmp_path: Path) -> None:
     home = _home(tmp_path / "jdk", release='JAVA_VERSION="17.0.1"\n', says="must not run", javac=True)
     assert inspect(home) == Java(home, 17, is_jdk=True)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JError
 
+from rebalance_monitor.cluster.clients.java_stores import with_pem
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve
 from rebalance_monitor.cluster.jars.jars import SHIPPED_WITH_SPARK, installed_spark, resolve_spark_kafka
@@ -37,11 +39,30 @@ def bring(jars: Sequence[Path]) -> None:
     SHARED_JVM.configure(load(flags={"jars": [str(jar) for jar in found]}), lambda: None)
 
 
-def test_a_class_that_is_missing_is_told_with_where_to_add_it() -> None:
+def test_a_class_that_is_missing_is_reported_with_where_to_add_it() -> None:
     bring([])
     with pytest.raises(DependencyError, match=r"does not find a class of the login") as told:
         JavaLogin(IAM).require()
     assert "`jars:`" in told.value.remedy
+
+
+@pytest.mark.parametrize(("mechanism", "way"), [("AWS_MSK_IAM", "`spark`"), ("GSSAPI", "`kerberos`")])
+def test_without_pyspark_the_extra_that_makes_the_login_is_named(
+    monkeypatch: pytest.MonkeyPatch, mechanism: str, way: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "py4j", None)
+    with pytest.raises(DependencyError, match=r"made by Java's .* Java is asked through pyspark") as told:
+        JavaLogin({**IAM, "sasl.mechanism": mechanism}).require()
+    assert way in told.value.remedy
+
+
+def test_a_store_of_javas_says_without_pyspark_what_reads_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "keys.jks").write_bytes(b"any")
+    monkeypatch.setitem(sys.modules, "py4j", None)
+    with pytest.raises(ValueError, match=r"a JKS store, which Java reads: .* pyspark"):
+        with_pem({"ssl.keystore.location": str(tmp_path / "keys.jks"), "ssl.keystore.type": "JKS"})
 
 
 def test_a_jvm_that_has_ended_is_replaced() -> None:

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 pytest.importorskip("cryptography", reason="cryptography is not installed")
 
@@ -35,7 +32,8 @@ from tests.chaos.support.clock import Clock
 from tests.cluster.support.identity_provider import SECRET, IdentityProvider, new_key
 from tests.cluster.support.kdc import PRINCIPAL, Kdc, kerberos_broker, missing_programs
 from tests.cluster.support.login_broker import LoginBroker, delegation_token, oauth_broker, scram_broker
-from tests.cluster.support.login_page import block, table
+from tests.cluster.support.login_page import block
+from tests.cluster.support.login_site import Site, as_the_page_says, of_client
 from tests.cluster.support.proofs import (
     records_of_topic,
     require_capture,
@@ -44,7 +42,7 @@ from tests.cluster.support.proofs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [
@@ -52,48 +50,7 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
-MAIN = "from rebalance_monitor.cli.main import main; main()"
 TOKEN_S, TICKET, LASTS_S = 12, "20s", 45
-
-
-def as_the_page_says(wrong: str, example: str = "", ours: str = "") -> str:
-    """The sentence that the page of logins has for what is wrong, about our case in place of its example."""
-    sentence = {row[0]: row[1] for row in table("When a login fails")}[wrong]
-    assert example in sentence
-    return sentence.replace(example, ours) if example else sentence
-
-
-def of_client(**changed: str) -> str:
-    """The login line of client credentials, some of them changed."""
-    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-    options = {"clientId": "monitor", "clientSecret": SECRET, "scope": "offsets", **changed}
-    return f"{module} required {' '.join(f'{key}={json.dumps(text)}' for key, text in options.items())};"
-
-
-@dataclass(frozen=True)
-class Site:
-    """A broker behind a login, the configuration of the docs for it, and what it proves itself by."""
-
-    broker: LoginBroker
-    config: dict[str, Any]
-    prover: IdentityProvider | Kdc | None
-
-    def properties(self, changed: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The client properties, some of them changed."""
-        given = {**self.config["kafka"], **(changed or {})}
-        return load(flags={f"kafka.{name}": value for name, value in given.items()}).kafka.client_properties()
-
-    def verb(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a verb in a process of its own."""
-        command = self.command(folder, *words)
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
-
-    def command(self, folder: Path, *words: str) -> list[str]:
-        """The command line of a verb whose storage is in the folder."""
-        folder.mkdir(parents=True, exist_ok=True)
-        settings = {**self.config, "storage": {"path": str(folder / "data")}}
-        (config := folder / "monitor.yaml").write_text(yaml.safe_dump(settings))
-        return [sys.executable, "-c", MAIN, *words, "--config", str(config)]
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +161,7 @@ def test_the_job_finds_what_happened(kerberos: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_job_outlives_a_token_endpoint_that_is_away_and_tells_of_it(oauth: Site, tmp_path: Path) -> None:
+def test_the_job_outlives_a_token_endpoint_that_is_away_and_reports_it(oauth: Site, tmp_path: Path) -> None:
     provider, told = oauth.prover, tmp_path / "data" / "findings.jsonl"
     assert isinstance(provider, IdentityProvider)
 
@@ -338,7 +295,7 @@ def failures(probe: ProbeThread) -> list[str]:
         ),
     ],
 )
-def test_what_is_wrong_with_client_credentials_is_told(
+def test_what_is_wrong_with_client_credentials_is_reported(
     oauth: Site, changed: dict[str, str], kind: type[Exception], sentence: str
 ) -> None:
     with pytest.raises(kind) as told:
@@ -358,7 +315,7 @@ def test_what_is_wrong_with_client_credentials_is_told(
         ),
     ],
 )
-def test_a_token_that_is_not_taken_is_told(
+def test_a_token_that_is_not_taken_is_reported(
     oauth: Site, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any], kind: type[Exception], sentence: str
 ) -> None:
     given = oauth.properties({"client.id": f"of {min(wrong)}"})
@@ -370,7 +327,7 @@ def test_a_token_that_is_not_taken_is_told(
     shared_token(given).forget()
 
 
-def test_a_broker_that_refuses_what_java_says_of_us_is_told(token: Site) -> None:
+def test_a_broker_that_refuses_what_java_says_of_us_is_reported(token: Site) -> None:
     line = token.config["kafka"][JAAS]
     with pytest.raises(AccessDeniedError, match=r"refuses our login by SCRAM-SHA-512") as told:
         ClusterAdmin(token.properties({JAAS: line.replace('password="', 'password="x')}))
@@ -388,7 +345,7 @@ def test_a_broker_that_refuses_what_java_says_of_us_is_told(token: Site) -> None
         ("away", BrokerUnreachableError, "What the login asks, a KDC or a token endpoint, does not answer"),
     ],
 )
-def test_what_is_wrong_with_a_kerberos_login_is_told(
+def test_what_is_wrong_with_a_kerberos_login_is_reported(
     kerberos: Site, wrong: str, kind: type[Exception], sentence: str
 ) -> None:
     kdc = kerberos.prover

@@ -84,7 +84,7 @@ def test_an_endpoint_behind_an_authority_of_its_own_is_trusted_by_the_file_in_th
             endpoint_of(login).fetch()
 
 
-def test_the_address_is_told_without_what_logs_in_there() -> None:
+def test_the_address_is_reported_without_what_logs_in_there() -> None:
     assert Endpoint("https://user:hunter2@idp/token", "c", "s").name == "https://idp/token"
 
 

@@ -14,7 +14,7 @@ def look(at: int, groups: int = 0, members: int = 0, listed: int | None = None) 
     )
 
 
-def test_looks_are_taken_once_and_in_order() -> None:
+def test_samples_are_taken_once_and_in_order() -> None:
     backlog = Backlog()
     for at in range(5):
         backlog.add(look(at))
@@ -23,7 +23,7 @@ def test_looks_are_taken_once_and_in_order() -> None:
     assert backlog.dropped == 0
 
 
-def test_the_newest_look_waits_however_large_it_is() -> None:
+def test_the_newest_sample_waits_however_large_it_is() -> None:
     backlog = Backlog(looks=3, entries=10)
     backlog.add(look(1, groups=5))
     backlog.add(look(2, groups=50, members=50))

@@ -66,7 +66,7 @@ def test_equal_subscriptions_are_spread_within_one_and_settle(
 
 
 @given(groups())
-def test_the_first_cooperative_phase_moves_nothing_that_somebody_owns(
+def test_the_first_cooperative_phase_moves_no_owned_partition(
     group: tuple[list[Subscriber], dict[str, int]],
 ) -> None:
     members, counts = group

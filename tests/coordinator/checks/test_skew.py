@@ -37,7 +37,7 @@ def skewed(topic: Topic) -> list[Finding]:
     return [found for found in findings(topic) if found.kind is Kind.ASSIGNMENT_SKEWED]
 
 
-def test_five_against_three_of_co_subscribed_topics_is_told_with_what_the_best_would_give() -> None:
+def test_five_against_three_of_co_subscribed_topics_is_reported_with_what_the_best_would_give() -> None:
     topic = Topic()
     generation(topic, 0, 1, {"a": {"s": (0, 1, 2), "t": (0, 1)}, "b": {"s": (3, 4), "t": (2,)}})
     (found,) = skewed(topic)
@@ -47,7 +47,7 @@ def test_five_against_three_of_co_subscribed_topics_is_told_with_what_the_best_w
     assert found.members[0].member_id == "a"
 
 
-def test_ten_against_five_of_five_co_subscribed_topics_is_told() -> None:
+def test_ten_against_five_of_five_co_subscribed_topics_is_reported() -> None:
     topics = tuple("pqrst")
     given = {"a": dict.fromkeys(topics, (0, 1)), "b": dict.fromkeys(topics, (2,))}
     topic = Topic()

@@ -106,7 +106,7 @@ def test_the_target_of_a_kip_848_group_has_each_partition_once(
         assert found[0].details.get("skipped", 0) == skipped
 
 
-def test_a_group_of_which_not_all_members_are_known_may_own_what_seems_to_be_nobodys() -> None:
+def test_an_unknown_member_may_own_what_seems_to_have_no_owner() -> None:
     """Read from the middle: who acknowledges nothing for a session was not there."""
     topic = epochs.Epochs()
     topic.offset = 1_000

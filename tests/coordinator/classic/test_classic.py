@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.storms.static_takeovers import WINDOW_MS
 from tests.coordinator.support.classic import BOTH, A, B, causes, two_members
 from tests.coordinator.support.timeline import Client, P, S, Topic, findings, of

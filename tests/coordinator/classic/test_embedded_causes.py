@@ -70,7 +70,7 @@ def test_the_end_of_a_scheduled_delay_is_recognised() -> None:
     assert last_causes(topic) == {Cause.CONNECT_DELAYED}
 
 
-def test_a_delay_between_revocations_is_nobodys_loss() -> None:
+def test_a_delay_between_revocations_is_no_lost_worker() -> None:
     """Two workers are added, and what is revoked for them is spaced out: 0.2 s, then 4 s."""
     topic, three, four = Topic(), ["w-1", "w-2", "w-3"], ["w-1", "w-2", "w-3", "w-4"]
     worker_generation(topic, 0, 1, three[:2], connect_assignment(5))
@@ -141,7 +141,7 @@ def test_partitions_that_are_handed_on_late_are_a_follow_up_all_the_same(apart: 
     assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].cause is Cause.COOPERATIVE_FOLLOW_UP
 
 
-def test_how_long_consumption_stood_still_is_bounded_by_the_barrier_and_unknown_without_traffic() -> None:
+def test_how_long_consumption_stood_still_is_bounded_by_the_join_phase_and_unknown_without_traffic() -> None:
     idle, busy = Client("a-1", (0,), "rdkafka"), Client("b-1", (1,), "rdkafka")
     for moving, most in ((0, None), (5, 31_020)):
         topic = Topic()

@@ -74,7 +74,7 @@ def test_starts_of_an_empty_group_that_fail_before_one_succeeds_are_no_scale_out
 
 
 @pytest.mark.parametrize(("step", "hole", "limit"), [(0, 1, 10**6), (4, 4, 10**6), (4, 1, 100)])
-def test_generations_that_fail_count_where_nobody_came_or_too_many_did_or_none_can_be_stored(
+def test_failed_generations_count_if_no_member_or_too_many_came_or_none_can_be_stored(
     step: int, hole: int, limit: int
 ) -> None:
     found = grown(step, hole, DetectionSettings(max_message_bytes=limit))

@@ -5,8 +5,8 @@ from struct import pack
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.epochs import A, B, Epochs, Share, Streams
 from tests.coordinator.support.timeline import (
@@ -187,7 +187,7 @@ def test_a_probing_rebalance_that_waits_for_a_slow_thread_is_the_announced_one(
     assert not of(found, Kind.STORM)
 
 
-def test_what_comes_later_than_any_barrier_lasts_is_no_probing_rebalance() -> None:
+def test_what_comes_later_than_any_join_phase_lasts_is_no_probing_rebalance() -> None:
     topic = Topic()
     streams_generation(topic, 0, 1, {"a": 0, "b": 1}, 60_000)
     streams_generation(topic, 361_000, 2, {"a": 0, "b": 1}, 600_000)

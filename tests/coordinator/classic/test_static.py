@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.storms.static_takeovers import AGAIN, WINDOW_MS
 from rebalance_monitor.engine.replay.replaying import replay_capture
@@ -155,7 +154,7 @@ def came_back(
     return [finding for finding in findings(topic.sorted()) if finding.kind is Kind.REBALANCE][-1]
 
 
-def test_one_that_is_back_in_the_barrier_that_its_expiry_began_has_expired() -> None:
+def test_one_that_is_back_in_the_join_phase_that_its_expiry_began_has_expired() -> None:
     told = came_back(106_600)
     expired = next(one for one in told.causes if one.member_id == "b-1")
     assert (expired.cause, expired.confidence >= CLAIMED) == (Cause.STATIC_MEMBER_EXPIRED, True)
@@ -177,7 +176,7 @@ def test_one_whose_host_is_another_had_been_removed_before_it_came_back() -> Non
     assert all(one.cause is not Cause.STATIC_MEMBER_REPLACED for one in told.causes)
 
 
-def test_one_that_took_its_own_place_in_a_barrier_keeps_the_host_of_the_process_before_it() -> None:
+def test_one_that_took_its_own_place_in_a_join_phase_keeps_the_host_of_the_process_before_it() -> None:
     other = Client("c-1", (), "consumer-g-2", "/10.0.0.3")
     told = came_back(102_000, others=(other,))
     assert Cause.STATIC_MEMBER_REPLACED in {one.cause for one in told.causes}
@@ -185,7 +184,7 @@ def test_one_that_took_its_own_place_in_a_barrier_keeps_the_host_of_the_process_
     assert (back.member_id, back.host_is_stale) == ("b-2", True)
 
 
-def test_the_wait_of_a_barrier_that_a_replaced_member_ended_is_not_held_to_be_none() -> None:
+def test_the_wait_of_a_join_phase_that_a_replaced_member_ended_is_not_held_to_be_none() -> None:
     """B expired; A, the only other one, was restarted meanwhile and back after three seconds."""
     a, b = pair("consumer-g-1")
     topic = Topic()
@@ -275,7 +274,7 @@ def test_two_real_clients_with_one_instance_id_are_a_warning_from_the_third_time
     assert {one.severity for one in told[AGAIN:]} <= {Severity.WARNING}
 
 
-def test_one_that_a_barrier_kept_though_it_was_dead_expires_as_of_its_last_sign_of_life() -> None:
+def test_one_that_a_join_phase_kept_though_it_was_dead_expires_as_of_its_last_sign_of_life() -> None:
     """Its session outlasts the barrier that a newcomer began: the next generation has it all the same."""
     a, b = pair("consumer-g-1", session=600_000, rebalance=300_000)
     d = Client("d-1", (4,), "consumer-g-3", "/10.0.0.3", session=600_000, rebalance=300_000)

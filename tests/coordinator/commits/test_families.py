@@ -42,13 +42,13 @@ def test_partitions_before_the_generation_are_librdkafkas_with_an_empty_rack_and
     assert family("sticky", joins(user_data)) == "unknown"
 
 
-def test_what_is_sent_first_as_cooperative_sticky_tells_java_librdkafka_and_franz_go() -> None:
+def test_the_first_cooperative_sticky_subscription_distinguishes_java_librdkafka_and_franz_go() -> None:
     """Java's generation is -1 then; of the others one sends nothing, the other no partitions."""
     first = {"java": pack(">i", -1), "librdkafka": b"", "franz-go": pack(">i", 0)}
     assert all(family("cooperative-sticky", joins(sent)) == name for name, sent in first.items())
 
 
-def test_range_tells_java_by_sending_nothing() -> None:
+def test_range_without_user_data_is_java() -> None:
     assert family("range", joins(None)) == "java"
     assert family("range", joins(b"")) == "librdkafka"
 
@@ -85,7 +85,7 @@ def test_timeouts_that_are_another_clients_defaults_do_not_make_java_that_client
     assert given in {"kafka-python", "aiokafka"}
 
 
-def test_where_the_shape_may_be_theirs_timeouts_tell_the_other_clients() -> None:
+def test_timeouts_identify_clients_with_an_ambiguous_shape() -> None:
     sticky = joins(pack(">ii", 0, 7), version=1)
     assert recognise("svc", *DEFAULTS["franz-go"], "consumer", "cooperative-sticky", sticky) == "franz-go"
     own = joins(b"", version=0)
@@ -94,7 +94,9 @@ def test_where_the_shape_may_be_theirs_timeouts_tell_the_other_clients() -> None
 
 
 @pytest.mark.parametrize("limits", [(45_000, 300_000), *DEFAULTS.values(), (30_000, 30_000)])
-def test_the_version_tells_go_clients_from_java_whatever_their_timeouts(limits: tuple[int, int]) -> None:
+def test_the_version_distinguishes_go_clients_from_java_whatever_their_timeouts(
+    limits: tuple[int, int],
+) -> None:
     """sarama sends version 0, kafka-go version 1 without the partitions that it owns."""
     cut = joins(None, version=1, notes=("version 1 ends before ownedPartitions",))
     told = [recognise("svc", *limits, "consumer", "range", one) for one in (joins(None, version=0), cut)]
@@ -105,7 +107,7 @@ def test_the_version_tells_go_clients_from_java_whatever_their_timeouts(limits: 
 
 @pytest.mark.parametrize("session", [45_000, 30_000, 10_000])
 @pytest.mark.parametrize("client_id", ["orders-svc", "consumer-g-1"])
-def test_a_breach_of_a_poll_interval_of_a_minute_is_told_whatever_the_client_is_called(
+def test_a_breach_of_a_poll_interval_of_a_minute_is_published_whatever_the_client_is_called(
     client_id: str, session: int
 ) -> None:
     limits = {"session": session, "rebalance": 60_000}
@@ -121,7 +123,7 @@ def test_a_breach_of_a_poll_interval_of_a_minute_is_told_whatever_the_client_is_
     ]
 
 
-def test_a_client_that_looks_for_a_breach_with_its_heartbeats_notices_it_up_to_one_later() -> None:
+def test_a_client_that_checks_for_a_breach_with_its_heartbeats_notices_it_up_to_one_later() -> None:
     kafka_python, java = FAMILIES["kafka-python"], FAMILIES["java"]
     assert [kafka_python.poll_late(session) for session in (6_000, 45_000)] == [2_000, 3_000]
     assert [java.poll_late(session) for session in (6_000, 45_000)] == [100, 100]

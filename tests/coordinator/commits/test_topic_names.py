@@ -52,7 +52,7 @@ def told(state: GroupState, *runs: list[tuple[str, int]]) -> list[str]:
     return topic_names.named(state)
 
 
-def test_what_one_member_commits_together_tells_the_names_apart() -> None:
+def test_commits_of_one_member_in_one_request_distinguish_the_names() -> None:
     state = group([[0, 0, 1, 2], [1, 0]], [[0, 3], [1, 1, 2]])
     assert told(
         state, [("orders", 0), ("orders", 1), ("payments", 0)], [("payments", 1), ("payments", 2)]
@@ -63,7 +63,7 @@ def test_what_one_member_commits_together_tells_the_names_apart() -> None:
     assert not topic_names.is_ambiguous(state)
 
 
-def test_names_of_topics_that_are_assigned_alike_need_not_be_told_apart() -> None:
+def test_names_of_topics_that_are_assigned_alike_need_no_distinction() -> None:
     state = group([[0, 0, 1], [1, 0, 1]], [[0, 2], [1, 2]])
     assert told(state, [("orders", 0), ("payments", 0)], [("orders", 2), ("payments", 2)]) == [
         "orders",
@@ -71,7 +71,7 @@ def test_names_of_topics_that_are_assigned_alike_need_not_be_told_apart() -> Non
     ]
 
 
-def test_what_fits_nobody_says_nothing() -> None:
+def test_a_commit_that_fits_no_member_is_no_evidence() -> None:
     state = group([[0, 0, 1]], [[1, 0]])
     assert told(state, [("orders", 9)]) == ["", ""]
 

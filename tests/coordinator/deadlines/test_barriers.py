@@ -70,7 +70,7 @@ def test_a_group_alone_in_its_shard_may_only_have_lost_its_coordinator() -> None
     assert barrier(held(others=False), until=120_000) == []
 
 
-def test_cooperative_members_keep_committing_in_a_barrier_so_nothing_is_said() -> None:
+def test_cooperative_members_keep_committing_in_a_join_phase_so_nothing_is_said() -> None:
     assert barrier(held(protocol="cooperative-sticky")) == []
 
 
@@ -113,7 +113,7 @@ def test_partitions_given_up_before_any_bump_begin_a_convergence_of_their_own_an
     assert (resolved.phase, resolved.details["duration_ms"]) == ("resolved", 70_000)
 
 
-def test_a_clock_amid_the_first_write_of_a_group_tells_no_barrier() -> None:
+def test_a_clock_amid_the_first_write_of_a_group_shows_no_join_phase() -> None:
     topic = pair()
     for cut in range(1, 4):
         told = in_batches(topic, [cut])
@@ -169,7 +169,7 @@ def test_it_is_one_incident_from_its_warning_on_however_many_come_meanwhile() ->
     assert {one.incident for one in stuck} == {stuck[0].id}
 
 
-def test_who_waits_for_partitions_of_others_is_not_to_blame() -> None:
+def test_that_waits_for_partitions_of_others_is_not_to_blame() -> None:
     topic = pair()
     topic.join(10_000, C, 3, ())
     topic.ack(10_500, C, 3, (), state=2)
@@ -179,7 +179,7 @@ def test_who_waits_for_partitions_of_others_is_not_to_blame() -> None:
     assert [member.member_id for member in stuck.members] == [A]
 
 
-def test_a_group_is_stuck_no_more_once_whom_it_waited_for_acknowledges_though_it_grows_on() -> None:
+def test_a_group_that_grows_is_not_stuck_once_the_awaited_member_acknowledges() -> None:
     topic = pair()
     for number in range(3, 120):
         at = number * 3_000
@@ -218,7 +218,7 @@ def revoking(until: int) -> Epochs:
     return topic
 
 
-def test_nobody_is_waited_for_before_there_is_an_epoch_that_it_has_not_acknowledged() -> None:
+def test_a_group_waits_for_no_member_before_an_epoch_is_unacknowledged() -> None:
     topic = revoking(65_000)
     topic.target(74_000, 5)
     topic.ack(76_000, B, 5, (0, 1))
@@ -226,7 +226,7 @@ def test_nobody_is_waited_for_before_there_is_an_epoch_that_it_has_not_acknowled
     assert not of(findings(topic, MINUTE), Kind.REBALANCE_STUCK)
 
 
-def test_whom_a_group_is_stuck_for_is_named_without_those_whose_next_heartbeat_is_yet_to_come() -> None:
+def test_a_stuck_group_does_not_name_members_before_their_next_heartbeat() -> None:
     opened, resolved = of(findings(revoking(310_000), MINUTE), Kind.REBALANCE_STUCK)
     assert (opened.at - T0, opened.started_at_min) == (72_000, T0 + 10_500)
     assert [member.member_id for member in opened.members] == [A]
@@ -246,7 +246,7 @@ def test_a_group_is_stuck_until_each_one_that_was_named_has_acknowledged() -> No
 
 
 @pytest.mark.parametrize(("rebalance", "warns"), [(30_000, 20_000), (80_000, 40_000), (300_000, 60_000)])
-def test_a_convergence_is_told_at_half_of_the_rebalance_timeout_of_whom_it_waits_for(
+def test_a_convergence_is_stuck_at_half_of_the_rebalance_timeout_of_the_awaited_member(
     rebalance: int, warns: int
 ) -> None:
     topic, patient = pair(), replace(EPOCHS, session_timeout_848_ms=90_000)

@@ -14,7 +14,7 @@ from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, committi
 from tests.coordinator.support.timeline import T0, P, S, findings, of
 
 
-def test_a_group_that_does_not_converge_is_stuck_and_names_who_has_not_acknowledged() -> None:
+def test_a_group_that_does_not_converge_is_stuck_and_names_the_members_behind() -> None:
     topic = pair()
     topic.bump(10_000, 3)
     topic.target(10_100, 3)
@@ -48,7 +48,7 @@ def test_a_member_that_acknowledges_in_the_end_was_only_slow() -> None:
     assert of(findings(topic, SETTINGS), Kind.MEMBER_SILENT)[-1].resolution == "withdrawn"
 
 
-def test_one_that_commits_and_gives_nothing_up_is_told_once() -> None:
+def test_one_that_commits_and_gives_nothing_up_is_published_once() -> None:
     """Commits do not extend its rebalance deadline, and the broker may be late to fence it."""
     topic = pair()
     topic.join(10_000, C, 3, ())
@@ -168,7 +168,7 @@ def test_in_a_reconciling_group_a_heartbeat_that_acknowledges_begins_the_session
     assert silent(topic) == []
 
 
-def test_who_revokes_while_its_group_reconciles_has_its_rebalance_timeout_and_no_session_deadline() -> None:
+def test_that_revokes_while_its_group_reconciles_has_its_rebalance_timeout_and_no_session_deadline() -> None:
     topic = growing(50_000)
     topic.ack(33_500, B, 2, (2,), state=1)
     topic.ack(33_500 + P - 100, B, 3, (2,))
@@ -186,7 +186,7 @@ def test_members_of_the_classic_protocol_that_rejoin_for_a_new_epoch_are_not_sil
 
 @settings(max_examples=40, deadline=None)
 @given(st.data())
-def test_nobody_is_silent_while_a_healthy_group_grows_however_slowly_members_revoke(
+def test_no_member_is_silent_while_a_healthy_group_grows_however_slowly_members_revoke(
     data: st.DataObject,
 ) -> None:
     """Each hears of it with a heartbeat, commits nothing while it gives a partition up, and goes on."""

@@ -47,7 +47,7 @@ def test_offsets_that_are_committed_again_as_a_generation_ends_are_no_trait(gene
     assert not any(idle(by_hand(generations)).values())
 
 
-def test_a_lull_of_those_that_commit_by_hand_is_no_silence() -> None:
+def test_a_lull_of_members_that_commit_by_hand_is_no_silence() -> None:
     topic = by_hand(3)
     topic.generation(90_000, 4, [A, B])
     topic.commits(91_500, 100_500, A, moving=1)
@@ -85,7 +85,7 @@ def rolled() -> Topic:
     return topic
 
 
-def test_a_lull_holds_no_barrier_once_those_that_commit_when_idle_are_gone() -> None:
+def test_a_lull_is_no_join_phase_without_members_that_commit_when_idle() -> None:
     """K had nothing to commit for longer than P, and M closed: nobody had waited for M."""
     topic = rolled()
     for one, end in zip(ROLLED, (40_000, 51_500, 50_400), strict=True):
@@ -116,7 +116,7 @@ def test_a_family_keeps_its_trait_while_a_member_is_there_that_proves_it() -> No
 @pytest.mark.parametrize(
     ("commits", "lull", "trait"), [(20, 7_000, False), (20, 5_000, True), (5, 7_000, True)]
 )
-def test_a_lull_longer_than_its_session_tells_that_a_busy_member_does_not_commit_when_idle(
+def test_a_lull_longer_than_its_session_shows_that_a_busy_member_does_not_commit_when_idle(
     commits: int, lull: int, *, trait: bool
 ) -> None:
     """Though others of its family do, in the same group: the trait is theirs alone."""
@@ -129,7 +129,7 @@ def test_a_lull_longer_than_its_session_tells_that_a_busy_member_does_not_commit
     assert idle(topic.sorted()) == {"a-1": trait, "b-1": True}
 
 
-def test_a_silence_of_the_whole_group_tells_nothing_of_who_commits_when_idle() -> None:
+def test_a_silence_of_the_whole_group_is_no_evidence_of_which_members_commit_when_idle() -> None:
     topic = Topic()
     topic.generation(0, 1, [A, B])
     for start in (0, 60_000):

@@ -128,7 +128,7 @@ def test_positions_and_ends_say_when_members_committed_and_what_waits_for_them()
     held = Positions()
     for partition, at, offset in ((0, 9_000, 50), (1, 8_000, 60), (2, 5_000, 70)):
         positions.keep(held, at, positions.partition_entry(b"orders", partition), offset.to_bytes(8, "big"))
-    board.publish("g", positions.published(held), 10_000)
+    board.publish("g", held, 10_000)
     for at, end in ((4_000, 71), (6_000, 71), (8_000, 91)):
         board.take(EndsSample(at, at, {"orders": (50, 60, end)}), ())
     members = [

@@ -91,7 +91,7 @@ def test_a_silent_member_that_is_replaced_under_its_instance_id_is_back() -> Non
     )
 
 
-def test_offsets_that_are_about_to_expire_are_told_once() -> None:
+def test_offsets_that_are_about_to_expire_are_published_once() -> None:
     topic = Topic()
     topic.generation(0, 1, [A])
     topic.commit(1_000, {0: 1})
@@ -114,7 +114,7 @@ def unsubscribed() -> Topic:
     return topic
 
 
-def test_offsets_of_a_topic_that_nobody_subscribes_to_are_told_before_they_expire() -> None:
+def test_offsets_of_a_topic_without_subscribers_are_reported_before_they_expire() -> None:
     opened, resolved = of(findings(unsubscribed(), HOURS, until=4_300_000), Kind.OFFSETS_EXPIRING)
     assert (opened.phase, opened.at) == ("opened", T0 + 61_000 + 3_000_000)
     assert (opened.details["topic"], opened.details["expires_at"]) == ("bills", T0 + 61_000 + 3_600_000)
@@ -205,7 +205,7 @@ def test_under_traffic_a_member_with_one_partition_has_no_deadline() -> None:
     assert not of(findings(topic.sorted(), until=60_000), Kind.MEMBER_SILENT)
 
 
-def test_a_group_whose_traffic_stopped_costs_no_more_looks() -> None:
+def test_a_group_whose_traffic_stopped_is_not_woken_again() -> None:
     topic = under_traffic(20_700, 21_500).sorted()
     shard = ShardCoordinator(new_shard_state(topic.shard, 0, None), DetectionSettings(), "c1")
     for row in topic.rows:
@@ -243,7 +243,7 @@ def test_a_commit_that_brings_a_time_ahead_hides_no_silence_of_its_member() -> N
 
 
 @pytest.mark.parametrize("moving", [0, 1])
-def test_members_that_wait_in_the_barrier_of_another_one_are_not_silent(moving: int) -> None:
+def test_members_that_wait_in_the_join_phase_of_another_one_are_not_silent(moving: int) -> None:
     """D joins at 100 s; B and C rejoin at once, and A, in a long batch, commits each record until 160 s."""
     a, b, c, d = (
         Client(f"{name}-1", share, f"consumer-{name}", f"/10.0.0.{number}", session=10_000, rebalance=300_000)

@@ -40,7 +40,7 @@ def worked(members: list[Client], *until: int, protocol: str = "range", moving: 
 
 
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
-def test_the_member_that_stopped_before_a_barrier_in_which_the_others_rejoined_is_named(
+def test_the_member_that_stopped_before_a_join_phase_in_which_the_others_rejoined_is_named(
     protocol: str,
 ) -> None:
     told = stuck(worked(MEMBERS, 301_000, 302_000, 290_020, protocol=protocol))
@@ -50,7 +50,7 @@ def test_the_member_that_stopped_before_a_barrier_in_which_the_others_rejoined_i
 
 
 @pytest.mark.parametrize("before", [15_000, 29_000, 31_000, 100_000, 250_000])
-def test_it_is_named_however_long_before_the_barrier_it_stopped(before: int) -> None:
+def test_it_is_named_however_long_before_the_join_phase_it_stopped(before: int) -> None:
     told = stuck(worked(MEMBERS, 301_000, 301_500, 300_020 - before))
     assert [member.member_id for member in told.members] == ["c-1"]
 
@@ -60,7 +60,7 @@ def test_a_member_that_commits_on_while_the_others_wait_is_named() -> None:
     assert [member.member_id for member in told.members] == ["c-1"]
 
 
-def test_a_member_that_was_quiet_in_an_earlier_generation_holds_no_later_barrier() -> None:
+def test_a_member_that_was_quiet_in_an_earlier_generation_holds_no_later_join_phase() -> None:
     topic = Topic()
     for number, start, lasts in ((1, 0, (29_010, 15_010, 29_020)), (2, 30_000, (300_000, 300_010, 290_020))):
         topic.generation(start, number, LIBRDKAFKA)
@@ -98,7 +98,7 @@ INNOCENT = st.builds(
 
 
 @given(st.lists(INNOCENT, max_size=6), st.integers(-BARRIER_MS, -13_000), st.integers(28_000, 60_000))
-def test_who_has_rejoined_or_had_nothing_to_commit_is_never_named(
+def test_a_member_that_has_rejoined_or_had_nothing_to_commit_is_never_named(
     innocent: list[tuple[bool, int, int]], stalled: int, known: int
 ) -> None:
     """Those that commit when idle do so as they rejoin, within 20 s; one holds the barrier."""
@@ -110,7 +110,7 @@ def test_who_has_rejoined_or_had_nothing_to_commit_is_never_named(
     assert awaited([*members, holder], T0, T0 + known, exact=True).ids == {"holder"}
 
 
-def test_a_join_phase_that_is_begun_again_names_nobody() -> None:
+def test_a_join_phase_that_is_begun_again_names_no_member() -> None:
     def seen(at: int) -> str:
         again = "CompletingRebalance" if at == BARRIER_MS + 10_000 else "PreparingRebalance"
         return again * (at >= BARRIER_MS)

@@ -5,9 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.storms.static_takeovers import WINDOW_MS
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, committing, pair
 from tests.coordinator.support.timeline import P, S, findings, in_batches, of

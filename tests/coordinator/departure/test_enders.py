@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from tests.coordinator.support.timeline import Client, Topic, findings, of
 
 SESSION, POLL, CADENCE = 45_000, 300_000, 5_000

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from tests.coordinator.support.timeline import Client, Topic, findings, of
 
 A = Client("a-1", (0, 1))

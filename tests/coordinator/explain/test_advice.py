@@ -36,7 +36,7 @@ def usual(index: int, **values: object) -> Client:
     return Client(f"m{index}-1", (index,), f"consumer-{index}", f"/10.0.0.{index}", **given)  # type: ignore[arg-type]
 
 
-def test_a_healthy_group_with_the_defaults_is_only_told_what_no_record_holds() -> None:
+def test_a_healthy_group_with_the_defaults_gets_only_the_advice_without_a_record() -> None:
     topic = Topic()
     topic.generation(0, 1, [usual(0), usual(1)])
     topic.commits(1_000, 9_000, usual(0), moving=1)
@@ -95,7 +95,7 @@ def test_a_gap_across_a_rebalance_is_no_gap() -> None:
     assert about(advised(topic), "max.poll.interval.ms") == []
 
 
-def test_a_client_that_does_not_enforce_the_interval_is_not_told_to_raise_it() -> None:
+def test_a_client_that_does_not_enforce_the_interval_is_not_advised_to_raise_it() -> None:
     topic = Topic()
     sarama = Client("s-1", (0,), "sarama", session=10_000, rebalance=60_000)
     topic.generation(0, 1, [sarama])
@@ -152,7 +152,7 @@ def test_an_assignor_that_was_changed_once_is_a_roll_out_that_was_finished() -> 
     assert about(advised(topic), "partition.assignment.strategy") == []
 
 
-def test_clients_that_go_and_come_back_are_told_of_static_membership() -> None:
+def test_clients_that_leave_and_come_back_are_advised_static_membership() -> None:
     topic, number = Topic(), 0
     for loop in range(4):
         number += 2
@@ -200,7 +200,7 @@ def test_a_rolling_restart_onto_other_hosts_speaks_for_static_membership_too() -
     assert "a rolling restart of 2 members" in told["reason"]
 
 
-def test_members_that_are_static_already_are_not_told_to_be() -> None:
+def test_static_members_are_not_advised_to_become_static() -> None:
     topic = Topic()
     for loop in range(4):
         again = usual(1, instance_id="i")
@@ -209,7 +209,7 @@ def test_members_that_are_static_already_are_not_told_to_be() -> None:
     assert about(advised(topic), "group.instance.id") == []
 
 
-def test_idle_members_are_told_that_no_assignor_helps() -> None:
+def test_the_advice_for_idle_members_says_that_no_assignor_helps() -> None:
     topic = Topic()
     idle = Client("m9-1", (), "consumer-9", session=45_000, rebalance=300_000)
     topic.generation(0, 1, [usual(0), idle])
@@ -236,7 +236,7 @@ def static_848(gone: int) -> Topic:
     return topic
 
 
-def test_members_of_the_new_protocol_are_told_of_the_session_timeout_that_is_theirs() -> None:
+def test_the_advice_for_members_of_the_new_protocol_names_their_own_session_timeout() -> None:
     told = advised(static_848(48_000))
     assert about(told, "session.timeout.ms") == []
     assert "static members expired once" in about(told, "consumer.session.timeout.ms")[0]["reason"]

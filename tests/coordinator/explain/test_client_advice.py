@@ -41,7 +41,7 @@ def churning(client_id: str, session: int, rebalance: int) -> Topic:
         ),
     ],
 )
-def test_no_client_is_told_of_what_its_library_does_not_have(
+def test_no_client_is_advised_a_setting_that_its_library_does_not_have(
     client_id: str, timeouts: tuple[int, int], static: str | None, assignor: str | None
 ) -> None:
     told = advised(churning(client_id, *timeouts))
@@ -60,7 +60,7 @@ def test_the_setting_for_the_records_of_a_poll_is_the_clients_own(client_id: str
     assert setting in stalled(client_id)
 
 
-def test_a_client_without_a_setting_for_the_records_of_a_poll_is_told_of_none() -> None:
+def test_a_client_without_a_setting_for_the_records_of_a_poll_is_advised_none() -> None:
     assert "fewer records a poll, so" in stalled("rdkafka")
 
 

@@ -23,11 +23,11 @@ def ways(old: Client, new: Client, *, after: int, last: int = 20_000) -> list[Ho
     return [one.how for one in returns_of(findings(topic.sorted()))]
 
 
-def test_who_joins_before_the_old_session_has_ended_was_restarted() -> None:
+def test_that_joins_before_the_old_session_has_ended_was_restarted() -> None:
     assert ways(member("w-1"), member("w-2"), after=0) == [How.RESTARTED]
 
 
-def test_who_joins_after_it_may_have_lived_on() -> None:
+def test_that_joins_after_it_may_have_lived_on() -> None:
     assert ways(member("w-1"), member("w-2"), after=5_000) == [How.EXPIRED]
 
 

@@ -34,7 +34,7 @@ def test_a_single_generation_takes_a_rebalance_timeout_at_most() -> None:
     assert rebalanced(62_000, 2).join_ms_max == P
 
 
-def test_a_newcomer_may_hold_the_barrier_for_its_own_rebalance_timeout() -> None:
+def test_a_newcomer_may_hold_the_join_phase_for_its_own_rebalance_timeout() -> None:
     slow = Client("n-1", (2,), host="/10.0.0.3", rebalance=300_000)
     found = rebalanced(130_000, 2, slow)
     assert (found.started_at_min or 0) <= T0 + 31_000

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.alerts.messages.message import title_of
+from rebalance_monitor.coordinator.departure.claims import kinds_by
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.massed import LISTED, MANY
 from rebalance_monitor.coordinator.live import Live
-from rebalance_monitor.coordinator.rebalance.beside import kinds_by
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.lab.scoring.claims import claims_of
 from rebalance_monitor.lab.scoring.score import matched

@@ -18,7 +18,7 @@ def why(found: list[Finding], cause: Cause) -> str:
     return [entry.why for one in found for entry in one.causes if entry.cause is cause][-1]
 
 
-def test_a_new_member_is_told_with_the_size_of_its_group_before_and_now() -> None:
+def test_a_new_member_is_reported_with_the_size_of_its_group_before_and_now() -> None:
     topic = Topic()
     topic.generation(0, 1, THREE[:2])
     topic.generation(60_000, 2, THREE)
@@ -44,7 +44,7 @@ def test_one_that_came_and_went_before_the_group_converged_is_in_neither_size() 
     assert why(findings(topic, SETTINGS), Cause.MEMBER_JOINED) == "a new member: 2 before, 3 now"
 
 
-def test_another_subscription_is_told_with_its_topics() -> None:
+def test_another_subscription_is_reported_with_its_topics() -> None:
     more = Client("m0", (0,), "c0", topics=("orders", "payments", "refunds", "returns"))
     topic = Topic()
     topic.generation(0, 1, THREE)
@@ -62,7 +62,7 @@ def test_another_subscription_is_told_with_its_topics() -> None:
     assert told == "it subscribes to other topics: 1 now (payments)"
 
 
-def test_a_static_member_that_is_back_is_told_with_how_long_it_was_away() -> None:
+def test_a_static_member_that_is_back_is_reported_with_how_long_it_was_away() -> None:
     topic = Topic()
     before, now = (Client(name, (0,), "s", instance_id="s") for name in ("s-1", "s-2"))
     topic.generation(0, 1, [before, THREE[1]])

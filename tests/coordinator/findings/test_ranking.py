@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.ranking import MAJORITY, MAX_CAUSES, ranked
+from rebalance_monitor.coordinator.findings.finding import MAJORITY, MAX_CAUSES, CauseEntry, ranked
 
 CAUSES = st.sampled_from([Cause.MEMBER_LEFT, Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED])
 

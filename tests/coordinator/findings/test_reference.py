@@ -39,5 +39,5 @@ def test_an_illegal_event_is_none_and_raises_nothing() -> None:
     assert transition(Status.DEAD, Event.STATIC_REWRITE) is None
 
 
-def test_every_advice_says_what_it_looks_at() -> None:
+def test_every_advice_names_its_input() -> None:
     assert all(rule.__doc__ for rule in ADVICE)

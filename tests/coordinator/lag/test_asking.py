@@ -39,7 +39,7 @@ class World:
         for _ in range(steps):
             self.at += STEP
             for group, held in self.held.items():
-                self.board.publish(group, positions.published(held), self.at - 1_000)
+                self.board.publish(group, positions.copied(held), self.at - 1_000)
             asks = self.board.asks
             self.asked.append((self.at, asks))
             fetched = {group: {"orders": dict(self.stable.get(group, {}))} for group in asks}

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.commits import positions
-from rebalance_monitor.coordinator.commits.positions import Position
-from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.committing import committing, summarise
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT, Totals
-from rebalance_monitor.coordinator.lag.packed import tracks
 from rebalance_monitor.coordinator.lag.windows import Track
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
+from tests.coordinator.lag import plain as rules
+from tests.coordinator.lag.plain import PlainTrack
 
 T0 = 1_795_000_000_000
 GROUPS = ("a", "b", "c")
@@ -49,7 +47,7 @@ def test_when_and_how_fast_groups_commit_needs_no_single_position(
         )
         held[group].commits += 1
         for board in (whole, plain):
-            board.publish(group, positions.published(held[group]), now)
+            board.publish(group, positions.copied(held[group]), now)
             board.want(now)
         assert known(plain) == known(whole)
     assert plain.topics == frozenset()
@@ -60,16 +58,16 @@ def test_when_and_how_fast_groups_commit_needs_no_single_position(
 class Plain:
     """The oracle: a plain map of positions and windows, every position taken anew."""
 
-    tracks: dict[tuple[str, int], Track] = field(default_factory=dict)
+    tracks: dict[tuple[str, int], PlainTrack] = field(default_factory=dict)
     went_back: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def take(self, places: positions.Places) -> None:
         flat = {(topic, p): place for topic, found in places.items() for p, place in found.items()}
-        self.tracks = {key: self.tracks.get(key, Track()) for key in flat}
+        self.tracks = {key: self.tracks.get(key, PlainTrack()) for key in flat}
         self.went_back = {key: before for key, before in self.went_back.items() if key in flat}
         for key, place in flat.items():
             track = self.tracks[key]
-            windows.commit(track, place)
+            rules.commit(track, place)
             if track.from_offset >= 0:
                 self.went_back[key] = track.from_offset
 
@@ -99,7 +97,7 @@ def test_packed_positions_and_windows_are_those_of_a_plain_map(
         positions.keep(held, now, entries, offsets)
         if merges:
             positions.merge(held)
-        board.publish("g", positions.published(held), now)
+        board.publish("g", positions.copied(held), now)
         places = positions.places_of(held)
         if not places:
             plain = Plain()
@@ -119,10 +117,10 @@ def test_packed_positions_and_windows_are_those_of_a_plain_map(
         assert found.last_commit == positions.newest(places) or offset < 0
 
 
-def unmoved(track: Track | None) -> Track:
+def unmoved(track: Track | None) -> tuple[int, ...]:
     """Where a position went back from is kept beside the windows."""
     assert track is not None
-    return msgspec.structs.replace(track, from_offset=-1)
+    return tuple(getattr(track, name) for name in Track.__struct_fields__)
 
 
 def test_groups_with_the_same_partitions_share_what_says_which() -> None:
@@ -130,33 +128,8 @@ def test_groups_with_the_same_partitions_share_what_says_which() -> None:
     for group in GROUPS:
         held = Positions()
         positions.keep(held, 1, partition_entry(b"t", 3) + partition_entry(None, 5), bytes(16))
-        board.publish(group, positions.published(held), 1)
+        board.publish(group, positions.copied(held), 1)
     assert len({id(one.places.layout) for one in board.groups.values()}) == 1
-
-
-@given(st.lists(st.tuples(st.one_of(st.none(), st.integers(0, 9)), st.booleans()), max_size=40), st.data())
-def test_packed_windows_observe_as_plain_ones_do(
-    seen: list[tuple[int | None, bool]], data: st.DataObject
-) -> None:
-    plain, packed = Track(), bytearray(tracks.NEW * 3)
-    for number, (lag, paused) in enumerate(seen):
-        at = T0 + 5_000 * number
-        if data.draw(st.booleans()):
-            place = Position(data.draw(st.integers(0, 5)), at)
-            windows.commit(plain, place)
-            track = tracks.unpack(packed, 1, plain.offset, plain.committed)
-            track.moved, track.base, track.grown = plain.moved, plain.base, plain.grown
-            track.rising, track.low, track.cadence = plain.rising, plain.low, plain.cadence
-            tracks.pack_into(packed, 1, track)
-        if paused:
-            windows.pause(plain)
-        windows.observe(plain, lag, at)
-        tracks.observe(packed, 1, lag, at, paused=paused)
-        found = tracks.unpack(packed, 1, plain.offset, plain.committed)
-        assert unmoved(found) == unmoved(plain)
-        is_restless = plain.grown >= 0 or plain.lag > plain.low >= 0
-        assert list(tracks.restless(packed)) == [1] * is_restless
-    assert packed[: tracks.SIZE] == packed[2 * tracks.SIZE :] == tracks.NEW
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**33), st.integers(0, 2**34)), max_size=300))
@@ -181,6 +154,6 @@ def test_a_sample_counts_the_partitions_that_groups_consume(
         now += gap
         place = partition_entry(b"t", partition)
         positions.keep(held[group], now, place, offset.to_bytes(8, "big", signed=True))
-        board.publish(group, positions.published(held[group]), now)
+        board.publish(group, positions.copied(held[group]), now)
     board.take(EndsSample(now, now, {"t": (7, 7)}), ())
     assert board.followed == sum(len(p) for one in held.values() for p in positions.places_of(one).values())

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.alerts.incidents.alert import Alerts
+from rebalance_monitor.alerts.incidents.incidents import Policy, taken
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
@@ -65,6 +67,38 @@ def test_a_silence_continues_the_incident_of_its_own_member_s_partitions(member:
     assert [one.phase for one in found] == (["updated"] * 2 if same else ["opened", "resolved"])
     world.run(2)
     assert [one.phase for one in world.of(Kind.CONSUMPTION_STOPPED)] == ["opened", "resolved"]
+
+
+@pytest.mark.parametrize("between", ["nothing", "a restart", "an outage of the brokers", "both"])
+def test_what_becomes_of_a_member_that_stood_still_is_one_alert(between: str) -> None:
+    """Its partitions stand still, it is silent, the broker removes it, the group rebalances, all is well."""
+    world, alerts = World(), Alerts()
+
+    def tell(*found: Finding) -> None:
+        for one in found:
+            for alert in taken(alerts, one, Policy()):
+                alerts[alert.fingerprint] = alert
+
+    world.run(30)
+    world.run(40, reads=(0, 1))
+    if between in {"an outage of the brokers", "both"}:
+        world.run(20, reads=(), known=False)
+    if between in {"a restart", "both"}:
+        world.run(1, reads=(0, 1), anew=True)
+    tell(*world.found)
+    (alert,) = alerts.values()
+    entry = MemberEntry("m1", None, "c1", "h", host_is_stale=False, role="left")
+    lost = {"members": (entry,), "incident": None}
+    told = [silent(world, "opened"), silent(world, "resolved")]
+    told += [finding(kind, world.at, None, **lost) for kind in (Kind.SESSION_TIMEOUT, Kind.REBALANCE)]
+    tell(*batch(world, *told))
+    assert list(alerts) == [alert.fingerprint]
+    one_left = summary(members=1)
+    one_left["member_list"][0]["assigned"] = {"orders": "0-3"}
+    before = len(world.found)
+    world.run(5, said=one_left)
+    tell(*world.found[before:])
+    assert [one.resolved(world.at) for one in alerts.values()] == [True]
 
 
 def test_partitions_that_stand_still_continue_the_incident_of_their_silent_member() -> None:
@@ -147,6 +181,32 @@ def test_a_member_that_the_summary_leaves_out_is_judged_without_a_name() -> None
     assert not world.found
 
 
+def test_a_group_that_commits_every_five_minutes_is_not_accused_after_a_rolling_restart() -> None:
+    """Its members commit as others join and leave, a few seconds apart, and then by their timer."""
+    world = World()
+    world.run(10)
+    for _ in range(6):
+        world.run(2)
+        said = summary() | {"at": world.at}
+        world.run(1, rebalancing=True, said=said)
+    for _ in range(3):
+        world.run(59, reads=(), said=said)
+        world.run(1, said=said)
+    assert not world.found
+    # From here on its interval is known, and it is found out after ten.
+    world.run(700, reads=(), said=said)
+    assert [one.severity for one in world.of(Kind.CONSUMPTION_STOPPED)] == [Severity.CRITICAL]
+
+
+def test_a_group_that_commits_nothing_after_a_rebalance_is_found_out_all_the_same() -> None:
+    world = World()
+    world.run(30)
+    said = summary() | {"at": world.at + STEP}
+    world.run(2, reads=(), rebalancing=True, said=said)
+    world.run(140, reads=(), said=said)
+    assert [one.phase for one in world.of(Kind.CONSUMPTION_STOPPED)] == ["opened"]
+
+
 def test_a_group_that_may_pause_is_not_accused() -> None:
     world = World(DetectionSettings(expected_pause=("g*",)))
     world.run(30)
@@ -202,7 +262,7 @@ def test_a_group_that_keeps_up_is_not_shown_behind_because_its_positions_are_pub
             for partition in range(4):
                 entry = partition_entry(b"orders", partition)
                 positions.keep(held, at, entry, (end - 3).to_bytes(8, "big"))
-            lag.publish({"g": positions.published(held)}, at)
+            lag.publish({"g": positions.copied(held)}, at)
         if second % 5 == 0:
             lag.on_samples([EndsSample(at, at, {"orders": (end,) * 4})], {"g": summary()}, ())
             told = lag.board.groups["g"].lag

@@ -76,7 +76,7 @@ class World:
         self.at += STEP
         if anew:
             self.lag = Lag(self.settings, "c1", json.loads(json.dumps(self.lag.snapshot())))
-        self.found += self.lag.publish({"g": positions.published(self.held)}, self.at, {"g": self.shard})
+        self.found += self.lag.publish({"g": positions.copied(self.held)}, self.at, {"g": self.shard})
         latest = {"orders": tuple(self.ends)} if known else {}
         begins = {"orders": tuple(self.begins)} if known else {}
         sample = EndsSample(self.at - 10, self.at, latest, begins, stable={"orders": self.stable})

@@ -14,7 +14,7 @@ from tests.coordinator.support.timeline import T0, Client, Topic, findings, of, 
 KEPT = replace(SETTINGS, offsets_retention_ms=100_000, offsets_expiring_ms=50_000)
 
 
-def test_offsets_of_an_empty_group_that_is_used_again_are_no_more_said_to_expire_and_are_told_anew() -> None:
+def test_offsets_of_an_empty_group_that_is_used_again_no_longer_expire_and_are_reported_anew() -> None:
     topic = Epochs()
     topic.join(0, A, 1, (0,))
     topic.commit(1_000, {0: 5})
@@ -69,7 +69,7 @@ def test_a_group_of_which_compaction_left_that_it_is_empty_did_not_expire_at_onc
     assert removed.causes[0].confidence < 0.6
 
 
-def test_an_always_on_group_that_is_empty_when_the_monitor_starts_is_told_once() -> None:
+def test_an_always_on_group_that_is_empty_when_the_monitor_starts_is_published_once() -> None:
     settings = DetectionSettings(always_on=("g",))
     for whole in (True, False):
         topic = Topic()
@@ -84,7 +84,7 @@ def test_an_always_on_group_that_is_empty_when_the_monitor_starts_is_told_once()
         assert not [one for one in findings(topic, until=60_000, history=topic.offset) if not one.history]
 
 
-def test_the_offsets_of_a_group_that_was_empty_before_the_monitor_came_are_told_before_they_expire() -> None:
+def test_offsets_of_a_group_that_was_empty_before_the_monitor_came_are_reported_in_time() -> None:
     """Compaction leaves its newest commits before the record that says that it is empty."""
     topic = Topic()
     topic.commit(1_000, {0: 5, 1: 7})
@@ -107,7 +107,7 @@ def test_offsets_that_are_gone_with_their_group_are_not_said_to_expire() -> None
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3])
-def test_who_should_always_be_there_and_is_not_is_told_however_history_is_cut(cut: int) -> None:
+def test_an_empty_always_on_group_is_reported_wherever_history_is_cut(cut: int) -> None:
     topic = Topic()
     topic.generation(0, 1, [Client("a-1", (0,))])
     topic.generation(10_000, 2, [])

@@ -79,7 +79,7 @@ def settle(topic: Epochs, at: int, epoch: int) -> Finding:
     return of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
 
 
-def test_what_changed_where_no_member_came_or_went_is_told_by_hash_and_subscription() -> None:
+def test_a_convergence_of_the_same_members_is_explained_by_hash_and_subscription() -> None:
     topic = pair()
     hashed(topic, 60_000, 3, 77)
     settle(topic, 60_100, 3)
@@ -94,7 +94,7 @@ def test_what_changed_where_no_member_came_or_went_is_told_by_hash_and_subscript
     assert [(entry.cause, entry.member_id) for entry in found.causes] == [(Cause.SUBSCRIPTION_CHANGED, A)]
 
 
-def test_topics_that_are_noted_anew_tell_why_up_to_kafka_4_0_where_no_hash_does() -> None:
+def test_topics_that_are_noted_anew_show_why_up_to_kafka_4_0_where_no_hash_does() -> None:
     topic = pair()
     topic.put(90_000, 4, b"\0\0\1\0")
     topic.bump(90_000, 3)

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, committing, pair
@@ -53,7 +52,7 @@ def test_a_fence_for_not_revoking_comes_with_the_rebalance_timeout_not_before_no
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_who_kept_partitions_past_its_rebalance_timeout_may_have_been_fenced_by_another_coordinator(
+def test_that_kept_partitions_past_its_rebalance_timeout_may_have_been_fenced_by_another_coordinator(
     *, commits: bool
 ) -> None:
     topic = revoking(10_000 + P + 5_000)

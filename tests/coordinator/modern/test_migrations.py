@@ -79,7 +79,7 @@ def test_the_rebalance_that_a_downgrade_begins_is_the_migrations_and_the_next_on
     assert other.causes[0].cause is Cause.LEADER_REJOINED
 
 
-def test_what_comes_later_than_the_barrier_of_a_downgrade_is_not_its_own() -> None:
+def test_what_comes_later_than_the_join_phase_of_a_downgrade_is_not_its_own() -> None:
     topic, stayed = downgraded(), [Client(name, (number,)) for number, name in enumerate(NEW)]
     at = topic.rows[-1].record_ts - T0
     topic.generation(at + P + 6_000, 3 * MEMBERS - 1, stayed)
@@ -87,7 +87,7 @@ def test_what_comes_later_than_the_barrier_of_a_downgrade_is_not_its_own() -> No
     assert last.causes[0].cause is Cause.LEADER_REJOINED
 
 
-def test_a_downgrade_that_is_cut_anywhere_is_told_alike() -> None:
+def test_a_downgrade_that_is_cut_anywhere_is_published_alike() -> None:
     topic = downgraded()
     whole, end = in_batches(topic, [], clocks=False), len(topic.rows)
     assert all(in_batches(topic, [cut], clocks=False) == whole for cut in range(end - 25, end))

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, pair
 from tests.coordinator.support.timeline import S, findings, of
@@ -44,7 +44,7 @@ def test_one_gone_within_its_session_has_left(commits: int, quiet: int) -> None:
     assert told.causes[0].confidence >= 0.6
 
 
-def test_offsets_that_were_reset_while_a_group_was_empty_are_told_with_its_next_start() -> None:
+def test_offsets_that_were_reset_while_a_group_was_empty_are_published_with_its_next_start() -> None:
     for reset in (True, False):
         topic = pair()
         topic.leave(100_000, A, 3)

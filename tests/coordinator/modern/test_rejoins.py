@@ -34,13 +34,13 @@ def gone(at: int, *, classic: int | None = S, rejoined: bool = False) -> list[Ca
 
 
 @pytest.mark.parametrize(("late", "missed"), [(-1, False), (0, True), (BEAT, True), (BEAT + 1, False)])
-def test_who_has_not_rejoined_within_a_heartbeat_and_its_rebalance_timeout_was_fenced_for_that(
+def test_that_has_not_rejoined_within_a_heartbeat_and_its_rebalance_timeout_was_fenced_for_that(
     late: int, *, missed: bool
 ) -> None:
     likeliest, *_ = gone(BUMP + P + late)
     assert ((likeliest.cause, likeliest.confidence) == (Cause.JOIN_DEADLINE_MISSED, 0.9)) is missed
 
 
-def test_who_rejoined_since_and_who_speaks_the_new_protocol_is_not_held_to_that() -> None:
+def test_members_that_rejoined_since_or_use_the_new_protocol_have_no_rejoin_deadline() -> None:
     for told in (gone(BUMP + P + 500, rejoined=True), gone(BUMP + P + 500, classic=None)):
         assert all(entry.cause is not Cause.JOIN_DEADLINE_MISSED for entry in told)

@@ -45,7 +45,7 @@ def replaced(at: int) -> tuple[Epochs, range]:
     return topic, range(first, first + 3)
 
 
-def test_nobody_waits_for_a_member_whose_tombstones_were_cleaned_away_unread() -> None:
+def test_a_group_does_not_wait_for_a_member_whose_tombstones_were_cleaned_away_unread() -> None:
     state, found = resumed(*replaced(DAY), until=BACK + 90_000)
     assert (state.status, [member.member_id for member in state.members]) == (Status.STABLE, [A, C])
     assert not of(found, Kind.REBALANCE_STUCK)

@@ -5,9 +5,8 @@ from struct import pack
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.ranking import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.timeline import P, S, Topic, findings, text
 
@@ -81,7 +80,7 @@ def lost(removed: int, *, last: int, topic: str = "orders", repartitioned: str =
     ("silence", "cause"),
     [(50, Cause.MEMBER_LEFT), (S, Cause.SESSION_TIMEOUT), (P + 500, Cause.POLL_INTERVAL_EXCEEDED)],
 )
-def test_the_silence_of_a_task_tells_why_its_member_went(silence: int, cause: Cause) -> None:
+def test_the_silence_of_a_task_shows_why_its_member_departed(silence: int, cause: Cause) -> None:
     last = 20_000
     found = lost(last + 150 + silence, last=last)
     assert found.causes[0].cause is cause

@@ -80,7 +80,7 @@ def test_a_broker_that_was_paused_is_one_finding_and_no_member_is_blamed(*, nobo
 
 
 @pytest.mark.parametrize(("lost", "severity"), [(1, Severity.WARNING), (3, Severity.CRITICAL)])
-def test_who_is_not_back_is_named_and_more_than_a_tenth_of_the_groups_is_critical(
+def test_that_is_not_back_is_named_and_more_than_a_tenth_of_the_groups_is_critical(
     lost: int, severity: Severity
 ) -> None:
     found = of(told(GROUPS[lost:], nobody=False, until=120_000), Kind.BROKER_AWAY)
@@ -89,7 +89,7 @@ def test_who_is_not_back_is_named_and_more_than_a_tenth_of_the_groups_is_critica
     assert found[-1].groups[:lost] == tuple(GROUPS[:lost])
 
 
-def test_an_outage_ends_within_the_hour_whoever_is_not_back() -> None:
+def test_an_outage_ends_within_the_hour_even_if_groups_are_not_back() -> None:
     found = of(told(GROUPS[3:], nobody=False, until=4_000_000), Kind.BROKER_AWAY)
     assert [one.phase for one in found] == ["opened", "updated", "resolved"]
     assert (found[-1].resolution, found[-1].details["not_back"]) == ("expired", 3)
@@ -101,7 +101,7 @@ def test_the_next_absence_of_a_broker_ends_what_is_open_of_the_one_before() -> N
     assert found[-1].at - T0 < 203_000
 
 
-def test_a_broker_that_misses_one_look_explains_nothing() -> None:
+def test_a_broker_that_misses_one_sample_explains_nothing() -> None:
     live = Live(SETTINGS, "c1")
     looks = [ProbeSample(T0 + at, (), ((7, 1, 1),), ((1, at != 5_000),)) for at in range(0, 60_000, 1_000)]
     assert live.on_samples(looks) == []

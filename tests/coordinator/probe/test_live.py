@@ -27,7 +27,7 @@ def test_a_broker_that_does_not_answer_resolves_nothing() -> None:
     assert live.on_samples([look(1_000, seen=False, answered=False)]) == []
 
 
-def test_one_unbroken_barrier_is_stuck_and_no_storm() -> None:
+def test_one_unbroken_join_phase_is_stuck_and_no_storm() -> None:
     live = Live(SETTINGS, "c1")
     found = live.on_samples([look(at, seen=at < 200_000) for at in range(0, 202_000, 1_000)])
     assert (Kind.REBALANCE_STUCK, "opened") in kinds(found)
@@ -52,7 +52,7 @@ def test_a_stuck_rebalance_names_the_members_that_all_others_wait_for() -> None:
     assert stuck[0].generation == 7
 
 
-def test_where_all_members_are_alike_nobody_is_named() -> None:
+def test_no_member_is_named_if_all_are_alike() -> None:
     live = Live(SETTINGS, "c1")
     alike = [one for one in SUMMARY["member_list"] if one["member_id"] in {"fast", "quick"}]  # type: ignore[index]
     summary = {
@@ -79,7 +79,7 @@ def test_another_broker_that_never_answers_keeps_no_rebalance_open() -> None:
     assert kinds(found)[-1] == (Kind.REBALANCE_IN_PROGRESS, "resolved")
 
 
-def test_a_generation_between_two_looks_parts_two_barriers_even_if_the_coordinator_was_silent() -> None:
+def test_a_generation_between_two_samples_parts_two_join_phases_even_if_the_coordinator_was_silent() -> None:
     live = Live(SETTINGS, "c1")
     live.on_samples([probed(at, seen=True) for at in range(0, 3_000, 1_000)])
     topic = Topic()
@@ -91,7 +91,7 @@ def test_a_generation_between_two_looks_parts_two_barriers_even_if_the_coordinat
     assert Kind.REBALANCE_STUCK not in {kind for kind, _ in kinds(live.on_samples(later))}
 
 
-def test_a_barrier_that_lasts_for_a_day_needs_no_more_memory_than_one_of_minutes() -> None:
+def test_a_join_phase_that_lasts_for_a_day_needs_no_more_memory_than_one_of_minutes() -> None:
     live = Live(SETTINGS, "c1")
     live.on_samples([look(at, seen=True) for at in range(0, 600_000, 1_000)])
     before = len(json.dumps(live.snapshot()))
@@ -128,7 +128,7 @@ def test_commits_are_overruled_where_the_groups_own_coordinator_answered() -> No
         assert (live.refine([suspected]) == []) is answered
 
 
-def test_a_second_barrier_that_is_stuck_is_an_incident_of_its_own() -> None:
+def test_a_second_join_phase_that_is_stuck_is_an_incident_of_its_own() -> None:
     live, stuck = Live(SETTINGS, "c1"), []
     topic = Topic()
     topic.generation(100_000, 2, [Client("a-1", (0,))])

@@ -68,7 +68,7 @@ def test_a_coordinator_that_was_away_has_reloaded_though_no_leader_epoch_steps()
     assert later.causes[0].cause is Cause.LEADER_REJOINED
 
 
-def test_looks_that_a_slow_coordinator_leaves_unanswered_now_and_then_are_no_reload() -> None:
+def test_samples_that_a_slow_coordinator_leaves_unanswered_now_and_then_are_no_reload() -> None:
     live = Live(SETTINGS, "c1")
     for at in range(0, 65_000, 1_000):
         looks(live, at, at + 1_000, answered=at not in {35_000, 52_000})
@@ -76,7 +76,7 @@ def test_looks_that_a_slow_coordinator_leaves_unanswered_now_and_then_are_no_rel
     assert told.causes[0].cause is Cause.LEADER_REJOINED
 
 
-def test_a_barrier_that_looks_saw_begin_before_its_coordinator_was_away_is_not_by_its_reload() -> None:
+def test_a_join_phase_that_samples_saw_begin_before_its_coordinator_was_away_is_not_by_its_reload() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 0, 50_000)
     looks(live, 50_000, 61_000, state="PreparingRebalance")

@@ -13,7 +13,7 @@ def listing(at: int, *names: str) -> ProbeSample:
     return replace(look(at, seen=False), listed=frozenset(names))
 
 
-def test_groups_that_the_brokers_do_not_list_are_told_once_and_again_when_they_do() -> None:
+def test_groups_that_the_brokers_do_not_list_are_published_once_and_again_when_they_do() -> None:
     live = Live(SETTINGS, "c1")
     alive = {"g": SUMMARY, "h": SUMMARY, "empty": {**SUMMARY, "state": "Empty"}}
     looks = [listing(60_000, "g"), listing(360_000, "g"), listing(660_000, "g", "h")]

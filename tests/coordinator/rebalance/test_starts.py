@@ -61,7 +61,7 @@ def test_a_group_that_was_downgraded_did_not_start_and_failed_nothing(offset: in
     assert [member.role for member in last.members] == ["kept"]
 
 
-def test_what_comes_after_a_migration_is_told_as_ever() -> None:
+def test_a_migration_changes_no_later_finding() -> None:
     topic = downgraded()
     topic.generation(90_000, 5, [Client("m", (0,)), Client("c", (1,))])
     found = findings(topic, until=5_000)

@@ -39,14 +39,14 @@ def test_repeated_commits_for_another_topic_are_another_applications() -> None:
     assert told([*often, (30_000, "orders")]) == [START, Cause.OFFSETS_RESET, Cause.GROUP_ID_SHARED]
 
 
-def test_one_commit_for_another_topic_is_told_once_it_comes_at_every_deployment() -> None:
+def test_one_commit_for_another_topic_is_published_once_it_comes_at_every_deployment() -> None:
     assert told([(5_000, "retry")], windows=2) == [START]
     assert told([(5_000, "retry")], windows=3) == [START, Cause.GROUP_ID_SHARED]
 
 
 @pytest.mark.parametrize(("name", "is_reset"), [("orders", True), ("retry", False)])
 @pytest.mark.parametrize("placeholder", [False, True])
-def test_offsets_that_stand_ready_for_the_first_members_of_a_group_are_told(
+def test_offsets_that_stand_ready_for_the_first_members_of_a_group_are_published(
     name: str, *, is_reset: bool, placeholder: bool
 ) -> None:
     """The coordinator in Java writes a record of generation 0 as the first member asks to join."""
@@ -64,7 +64,7 @@ def test_offsets_that_stand_ready_for_the_first_members_of_a_group_are_told(
         assert "30.0 s before: orders" in first.causes[1].why
 
 
-def test_offsets_that_stand_ready_for_a_new_kip_848_group_are_told() -> None:
+def test_offsets_that_stand_ready_for_a_new_kip_848_group_are_published() -> None:
     topic = Epochs()
     topic.commit(0, {0: 5}, "orders")
     topic.join(30_000, EPOCHS_A, 1, (0,))

@@ -58,22 +58,20 @@ def test_a_member_that_has_to_revoke_has_its_whole_rebalance_timeout_after_a_mov
     assert [one.at for one in looks(live, MOVED + 33_000, MOVED + 35_000)] == [T0 + MOVED + 30_000]
 
 
-def test_a_silence_is_told_a_session_after_the_move_with_how_long_it_has_lasted() -> None:
+def test_a_silence_is_published_a_session_after_the_move_with_how_long_it_has_lasted() -> None:
     (told,) = looks(holding(), 31_000, 60_000)
     assert (told.at, told.opened_at) == (T0 + MOVED + SESSION,) * 2
     assert told.members[0].silence_ms == told.details["silence_ms"] == MOVED + SESSION - 20_600
 
 
-def test_what_is_told_late_says_that_the_session_counts_from_the_reload_and_doubts_the_poll_interval() -> (
-    None
-):
+def test_a_late_silence_counts_its_session_from_the_reload_and_doubts_the_poll_interval() -> None:
     (told,) = looks(holding(), 31_000, 60_000)
     shares = {one.cause: (one.confidence, one.why) for one in told.causes}
     assert "reloaded 10.0 s before" in shares[Cause.SESSION_TIMEOUT][1]
     assert shares[Cause.POLL_INTERVAL_EXCEEDED][0] <= 0.3
 
 
-def test_looks_that_the_coordinator_does_not_answer_tell_nothing_and_begin_the_session_anew() -> None:
+def test_samples_that_the_coordinator_does_not_answer_show_nothing_and_begin_the_session_anew() -> None:
     live = holding()
     assert looks(live, 31_000, 60_000, answered=False) == []
     assert looks(live, 60_000, 70_000) == []
@@ -81,7 +79,7 @@ def test_looks_that_the_coordinator_does_not_answer_tell_nothing_and_begin_the_s
     assert told.at == T0 + 59_000 + SESSION
 
 
-def test_nobody_is_accused_before_the_records_of_the_session_are_read() -> None:
+def test_no_member_is_accused_before_the_records_of_the_session_are_read() -> None:
     live = holding()
     assert looks(live, 60_000, 62_000, read={7: T0 + 31_000}) == []
     assert looks(live, 62_000, 64_000, read={}) == []
@@ -98,7 +96,7 @@ def test_nobody_is_accused_before_the_records_of_the_session_are_read() -> None:
     assert again.refine([ended]) == []
 
 
-def test_with_the_state_of_a_shard_what_it_was_not_let_tell_is_gone_too() -> None:
+def test_a_lost_shard_loses_its_suppressed_findings_too() -> None:
     live = holding()
     live.forget_records(8)
     assert (len(live.snapshot()["held"]), len(live.snapshot()["untold"])) == (1, 1)
@@ -106,7 +104,7 @@ def test_with_the_state_of_a_shard_what_it_was_not_let_tell_is_gone_too() -> Non
     assert (live.snapshot()["held"], live.snapshot()["untold"]) == ([], {})
 
 
-def test_what_goes_on_with_a_silence_that_was_told_does_not_open_it_again() -> None:
+def test_what_goes_on_with_a_silence_that_was_published_does_not_open_it_again() -> None:
     topic = Topic()
     topic.generation(0, 1, [FIRST, OTHER])
     topic.commits(500, 90_000, FIRST)

@@ -38,7 +38,7 @@ def seen(name: str, last: int, cadence: int = 500) -> Seen:
         ([seen("a", -1), seen("b", 9_000)], ["a"]),
     ],
 )
-def test_a_barrier_waits_for_who_stopped_long_before_the_others_or_goes_on(
+def test_a_join_phase_waits_for_members_that_stopped_long_before_the_others_or_commit_on(
     members: list[Seen], waits: list[str]
 ) -> None:
     found = awaited(members, 10_000, 13_000)
@@ -85,7 +85,7 @@ def test_a_listing_waits_for_the_groups_that_it_is_held_against() -> None:
     assert visibility.on_sample(look(5_000), alive) == []
 
 
-def test_how_many_groups_are_not_listed_is_told_again_when_it_changes() -> None:
+def test_how_many_groups_are_not_listed_is_published_again_when_it_changes() -> None:
     visibility = Visibility("c1")
     alive = {name: {"state": "Stable", "at": 0} for name in "abcd"}
     listings = ["abc", "abc", "ab", "a", "abcd"]
@@ -113,14 +113,14 @@ def test_of_a_group_that_the_brokers_do_not_list_commits_are_believed() -> None:
     assert live.refine([replace(suspected, group="other", incident="i2")]) == []
 
 
-def test_only_a_look_that_some_broker_answered_judges_anything() -> None:
+def test_only_a_sample_that_some_broker_answered_judges_anything() -> None:
     assert not Judged(replace(look(0), brokers=())).whole
     assert not Judged(replace(look(0), brokers=(), leaders=())).knows("g")
     assert not Judged(replace(look(0, answered=False), leaders=())).knows("g")
     assert Judged(replace(look(0), leaders=())).knows("g")
 
 
-def test_looks_out_of_order_are_left_out_and_a_small_step_back_forgets_nothing() -> None:
+def test_samples_out_of_order_are_left_out_and_a_small_step_back_forgets_nothing() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 0, 20_000, state=PREPARING)
     before = live.snapshot()["looks"]
@@ -135,7 +135,7 @@ def test_a_clock_that_is_set_back_takes_moves_with_it() -> None:
 
 
 @pytest.mark.parametrize("kind", [Kind.REBALANCE, Kind.GROUP_EMPTY])
-def test_a_barrier_is_as_old_as_the_last_record_says(kind: Kind) -> None:
+def test_a_join_phase_is_as_old_as_the_last_record_says(kind: Kind) -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 0, 30_000, state=PREPARING)
     live.refine([finding(kind, None, 29_500, None)])
@@ -144,13 +144,13 @@ def test_a_barrier_is_as_old_as_the_last_record_says(kind: Kind) -> None:
     assert stuck.at == T0 + 90_000
 
 
-def test_a_barrier_is_stuck_from_the_threshold_on() -> None:
+def test_a_join_phase_is_stuck_from_the_threshold_on() -> None:
     found = looks(Live(SETTINGS, "c1"), 0, 61_000, state=PREPARING)
     assert [(one.kind, one.at) for one in found][1:] == [(Kind.REBALANCE_STUCK, T0 + 60_000)]
     assert len(looks(Live(SETTINGS, "c1"), 0, 60_000, state=PREPARING)) == 1
 
 
-def test_two_long_barriers_are_no_storm_and_three_separate_ones_are() -> None:
+def test_two_long_join_phases_are_no_storm_and_three_separate_ones_are() -> None:
     for barriers, storms in ((2, 0), (3, 1)):
         live, found = Live(SETTINGS, "c1"), list[Finding]()
         for number in range(barriers):
@@ -230,7 +230,7 @@ def test_of_a_silence_only_what_came_after_a_reload_counts(before: int, confiden
     assert (None if told is None else told.confidence) == confidence
 
 
-def test_no_poll_breach_is_told_across_a_reload_and_other_causes_are_left_alone() -> None:
+def test_no_poll_breach_is_published_across_a_reload_and_other_causes_are_left_alone() -> None:
     moved_at = T0 + 80_000
     breach = silent(Kind.POLL_INTERVAL_EXCEEDED, Cause.POLL_INTERVAL_EXCEEDED)
     assert excuse(breach, [], moved_at) is None

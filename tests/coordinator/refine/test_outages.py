@@ -29,7 +29,7 @@ def stalled(until: int) -> list[Finding]:
     return [one for one in told if one.kind is Kind.MEMBER_SILENT]
 
 
-def test_a_silence_across_a_move_is_told_once_it_has_lasted_for_a_session_after_it() -> None:
+def test_a_silence_across_a_move_is_published_once_it_has_lasted_for_a_session_after_it() -> None:
     opened, resolved = stalled(50_000)
     assert (opened.phase, opened.at, opened.members[0].member_id) == ("opened", T0 + 24_000 + S, "b-1")
     assert (resolved.resolution, resolved.incident) == ("withdrawn", opened.incident)
@@ -45,7 +45,7 @@ def test_a_member_alone_whose_coordinator_is_away_and_moves_is_not_silent() -> N
     assert [one for one in told if one.kind is Kind.MEMBER_SILENT] == []
 
 
-def test_a_silence_across_a_move_that_ends_within_a_session_is_not_told() -> None:
+def test_a_silence_across_a_move_that_ends_within_a_session_is_not_published() -> None:
     assert stalled(29_500) == []
 
 
@@ -79,7 +79,7 @@ def test_an_outage_before_the_silence_or_none_changes_nothing(finding: Finding) 
     assert excuse(finding, [AT - 50_000, AT - 49_000], AT - 40_000) is finding
 
 
-def test_one_look_that_failed_says_nothing_of_the_brokers() -> None:
+def test_one_sample_that_failed_says_nothing_of_the_brokers() -> None:
     assert excuse(BREACH, [AT - 10_000], -1) is BREACH
 
 

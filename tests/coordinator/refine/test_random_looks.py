@@ -99,7 +99,7 @@ def told(batches: list[Batch], *, restarts: bool = False) -> list[Finding]:
 
 @settings(deadline=None, max_examples=40)
 @given(times())
-def test_what_looks_open_ends_once_and_nothing_else_ends(batches: list[Batch]) -> None:
+def test_what_samples_open_ends_once_and_nothing_else_ends(batches: list[Batch]) -> None:
     phases: dict[str, list[str]] = {}
     found = told(batches)
     assert [one.id for one in found if Counter(f.id for f in found)[one.id] > 1] == []
@@ -122,7 +122,7 @@ def test_a_restart_between_any_two_batches_changes_nothing(batches: list[Batch])
 
 @settings(deadline=None, max_examples=40)
 @given(times())
-def test_what_looks_add_to_a_rebalance_stays_within_what_its_record_says(batches: list[Batch]) -> None:
+def test_what_samples_add_to_a_rebalance_stays_within_what_its_record_says(batches: list[Batch]) -> None:
     before = {one.id: one for _, records in batches for one in records}
     for one in told(batches):
         if one.kind is Kind.REBALANCE:

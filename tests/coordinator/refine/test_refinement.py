@@ -20,7 +20,7 @@ def rebalances() -> list[Finding]:
     return findings(topic)
 
 
-def test_looks_narrow_the_bounds_of_a_rebalance_and_keep_its_id() -> None:
+def test_samples_narrow_the_bounds_of_a_rebalance_and_keep_its_id() -> None:
     live = Live(SETTINGS, "c1")
     live.on_samples([look(at, seen=at >= 55_000) for at in range(50_000, 60_000, 1_000)])
     before = rebalances()[1]
@@ -35,7 +35,7 @@ ENDED = 59_980
 
 
 @given(st.integers(0, 2_500), st.integers(-500, 500), st.data())
-def test_a_barrier_that_no_look_saw_fits_between_two_of_them_whatever_the_clocks_say(
+def test_a_join_phase_that_no_sample_saw_fits_between_two_of_them_whatever_the_clocks_say(
     lasted: int, ahead: int, data: st.DataObject
 ) -> None:
     """Looks come about once a second; the monitor's clock is `ahead` of the brokers'."""
@@ -53,7 +53,7 @@ def test_a_barrier_that_no_look_saw_fits_between_two_of_them_whatever_the_clocks
         assert (after.started_at_min or 0) <= T0 + ENDED - lasted <= (after.started_at_max or 0)
 
 
-def test_looks_that_were_not_answered_tell_nothing_of_a_barrier_that_none_saw() -> None:
+def test_samples_that_were_not_answered_show_nothing_of_a_join_phase_that_none_saw() -> None:
     live = Live(SETTINGS, "c1")
     live.on_samples([look(at, seen=False, answered=at < 55_000) for at in range(50_000, 63_000, 1_000)])
     (after,) = live.refine([rebalances()[1]])
@@ -94,7 +94,7 @@ def dropped(stops: int) -> Topic:
     return topic
 
 
-def test_a_barrier_seen_to_last_for_its_deadline_dropped_those_that_are_missing() -> None:
+def test_a_join_phase_that_lasted_for_its_deadline_dropped_the_missing_members() -> None:
     late = refined(dropped(54_000), seen_from=52_500, seen_until=60_000)
     assert (late.causes[0].cause, late.causes[0].member_id) == (Cause.JOIN_DEADLINE_MISSED, "b-1")
     soon = refined(dropped(59_000), seen_from=58_500, seen_until=60_000)

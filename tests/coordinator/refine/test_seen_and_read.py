@@ -34,7 +34,7 @@ def summary(state: str, as_of: int, away: int = 0) -> dict[str, dict[str, Any]]:
     return {"g": {"state": state, "as_of": T0 + as_of, "generation": 7, "away": away}}
 
 
-def test_a_storm_whose_generations_complete_no_more_goes_on_as_long_as_looks_see_it() -> None:
+def test_a_storm_whose_generations_complete_no_more_goes_on_as_long_as_samples_see_it() -> None:
     live = Live(SETTINGS, "c1")
     (opened,) = live.refine([finding(Kind.STORM, "opened", 0, "r1", opened_at=T0)])
     assert storming(live, 0, 300_000) == []
@@ -61,7 +61,7 @@ def test_a_storm_of_the_records_goes_on_where_generations_complete_again() -> No
     assert (told.phase, told.incident, told.opened_at) == ("updated", "r1", T0)
 
 
-def test_looks_at_a_storm_that_is_over_do_not_count_for_another_one() -> None:
+def test_samples_of_a_storm_that_is_over_do_not_count_for_another_one() -> None:
     live = Live(SETTINGS, "c1")
     live.refine([finding(Kind.STORM, "opened", 0, "r1")])
     storming(live, 0, 70_000)
@@ -72,7 +72,7 @@ def test_looks_at_a_storm_that_is_over_do_not_count_for_another_one() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2, 3])
-def test_a_storm_is_seen_though_its_coordinator_answers_only_some_looks(every: int) -> None:
+def test_a_storm_is_seen_though_its_coordinator_answers_only_some_samples(every: int) -> None:
     live, found = Live(SETTINGS, "c1"), []
     for at in range(0, 300_000, 1_000):
         answers = at // 1_000 % every == 0
@@ -81,7 +81,7 @@ def test_a_storm_is_seen_though_its_coordinator_answers_only_some_looks(every: i
     assert of(found, Kind.STORM) == [(Kind.STORM, "opened")]
 
 
-def test_a_group_that_rebalances_in_few_of_the_looks_that_were_answered_is_no_storm() -> None:
+def test_a_group_that_rebalances_in_few_of_the_samples_that_were_answered_is_no_storm() -> None:
     live, found = Live(SETTINGS, "c1"), []
     for at in range(0, 300_000, 1_000):
         answers = at // 1_000 % 2 == 0
@@ -99,7 +99,7 @@ def test_a_storm_that_damaged_records_never_end_does_not_hide_the_next_one() -> 
         assert [one.phase for one in storming(live, 3_600_000, 3_900_000)] == told
 
 
-def test_looks_are_judged_by_the_generations_that_were_read_with_them() -> None:
+def test_samples_are_judged_by_the_generations_that_were_read_with_them() -> None:
     """A slow batch, or the first one after a restart, brings many of both."""
     ends = [finding(Kind.REBALANCE, None, at, None) for at in (30_000, 60_000, 90_000, 120_000)]
     live = Live(SETTINGS, "c1")
@@ -127,7 +127,7 @@ def test_a_join_phase_that_was_begun_again_after_a_generation_is_not_ended_by_it
 
 
 @pytest.mark.parametrize("batch", [1, 2, 5, 10])
-def test_a_convergence_that_ends_in_a_batch_is_not_stuck_for_its_last_looks(batch: int) -> None:
+def test_a_convergence_that_ends_in_a_batch_is_not_stuck_for_its_last_samples(batch: int) -> None:
     """Its summary says that it is stable as of a time after these looks."""
     live, found, ends = Live(SETTINGS, "c1"), [], 75_500
     for first in range(0, 90, batch):

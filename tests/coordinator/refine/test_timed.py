@@ -84,7 +84,7 @@ def unlisted(_: Finding, __: str) -> None:
     joining=st.integers(0, 3_500),
     phase=st.integers(0, APART_MS - 1),
 )
-def test_samples_tell_an_expiry_from_a_breach_however_long_the_others_took_to_rejoin(
+def test_samples_distinguish_an_expiry_from_a_breach_however_long_the_others_took_to_rejoin(
     *, expired: bool, after: int, joining: int, phase: int
 ) -> None:
     silent = (S if expired else P + 100) + after
@@ -100,7 +100,7 @@ def test_samples_tell_an_expiry_from_a_breach_however_long_the_others_took_to_re
 
 @quick
 @given(after=st.integers(0, 200), joining=st.integers(0, 3_500), interval=st.integers(S + 4_000, 60_000))
-def test_a_configured_interval_tells_the_breaches_of_a_client_that_sends_none(
+def test_a_configured_interval_shows_the_breaches_of_a_client_that_sends_none(
     after: int, joining: int, interval: int
 ) -> None:
     one = seen(interval + after + joining, "aiokafka", rebalance=S, poll_interval=interval)
@@ -121,7 +121,7 @@ def test_the_finding_beside_is_published_otherwise_under_its_own_id_or_no_more()
     assert [one.kind for one in unsure] == [Kind.REBALANCE]
 
 
-def test_samples_that_time_nothing_change_nothing_and_nobody_sees_the_evidence() -> None:
+def test_samples_without_bounds_change_nothing_and_the_evidence_is_not_published() -> None:
     found = published(seen(S + 2_900), Cause.POLL_INTERVAL_EXCEEDED, 0.9)
     rebalance, beside = sampled(found, 0, S + 2_900)
     assert rebalance == replace(found[0], details={"left": 1})

@@ -51,7 +51,7 @@ def suspected(phase: str, at: int) -> Finding:
     return finding(Kind.REBALANCE_IN_PROGRESS, phase, at)
 
 
-def test_a_suspected_barrier_that_was_told_while_nobody_looked_ends_though_the_probe_sees_again() -> None:
+def test_a_join_phase_that_was_published_without_samples_resolves_when_samples_come_again() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 0, 60_000, answered=False)
     opened = suspected("opened", 60_000)
@@ -61,7 +61,7 @@ def test_a_suspected_barrier_that_was_told_while_nobody_looked_ends_though_the_p
     assert [one.id for one in live.refine([resolved])] == [resolved.id]
 
 
-def test_of_a_suspected_barrier_that_the_probe_overruled_the_end_is_not_told_either() -> None:
+def test_the_end_of_a_suspected_join_phase_that_the_probe_overruled_is_not_published() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 0, 60_000)
     assert live.refine([suspected("opened", 60_000)]) == []
@@ -71,7 +71,7 @@ def test_of_a_suspected_barrier_that_the_probe_overruled_the_end_is_not_told_eit
     assert again.snapshot()["untold"] == {}
 
 
-def test_a_silence_that_a_move_excuses_is_not_told_to_end_but_goes_on_when_it_lasts() -> None:
+def test_a_silence_that_a_move_excuses_has_no_published_end_and_goes_on_when_it_lasts() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 0, 5_000)
     looks(live, 5_000, 8_000, epoch=2)
@@ -94,7 +94,7 @@ def test_a_silence_is_excused_from_the_move_until_a_whole_session_after_it_and_n
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 20), st.sampled_from(["opened", "updated", "resolved"]))))
-def test_nothing_that_was_told_stays_open_and_what_nobody_heard_of_never_ends(
+def test_each_published_incident_resolves_and_no_suppressed_one_does(
     steps: list[tuple[int, str]],
 ) -> None:
     untold, heard = Untold(), set[str]()
@@ -111,7 +111,7 @@ def test_nothing_that_was_told_stays_open_and_what_nobody_heard_of_never_ends(
         assert heard.isdisjoint(Untold(untold.snapshot()).snapshot())
 
 
-def test_what_was_not_told_is_forgotten_with_the_state_and_bounded_in_any_case() -> None:
+def test_what_was_not_published_is_forgotten_with_the_state_and_bounded_in_any_case() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 0, 60_000)
     live.refine([suspected("opened", 60_000)])
@@ -138,7 +138,7 @@ def storming(live: Live, first: int, last: int) -> list[Finding]:
     return [one for one in found if one.kind is Kind.STORM]
 
 
-def test_a_storm_by_the_probe_lasted_since_it_was_opened_not_since_its_last_barrier() -> None:
+def test_a_storm_by_the_probe_lasted_since_it_was_opened_not_since_its_last_join_phase() -> None:
     live = Live(SETTINGS, "c1")
     (opened,) = storming(live, 0, 600_000)
     live = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
@@ -172,7 +172,7 @@ def test_a_storm_of_the_records_that_grows_again_after_its_end_is_still_one_stor
         assert [one.phase for one in storming(live, 500_000, 700_000)] == ["opened"]
 
 
-def test_a_storm_counts_the_looks_of_its_groups_own_window() -> None:
+def test_a_storm_counts_the_samples_of_its_groups_own_window() -> None:
     own = GroupOverride("g", storm_sightings_window_ms=30_000)
     live = Live(DetectionSettings(groups=(own,)), "c1")
     looks(live, 0, 40_000, state="PreparingRebalance")
@@ -181,7 +181,7 @@ def test_a_storm_counts_the_looks_of_its_groups_own_window() -> None:
     assert int(opened.details["count"]) <= 30
 
 
-def test_each_barrier_counts_the_looks_that_saw_it_and_no_others() -> None:
+def test_each_join_phase_counts_the_samples_that_saw_it_and_no_others() -> None:
     live = Live(SETTINGS, "c1")
     found = []
     for first, last in ((1_000, 5_000), (8_000, 10_000)):
@@ -195,7 +195,7 @@ def test_each_barrier_counts_the_looks_that_saw_it_and_no_others() -> None:
     ]
 
 
-def test_a_stuck_barrier_lasted_until_it_ended_whatever_was_read_of_its_end_first() -> None:
+def test_a_stuck_join_phase_lasted_until_it_ended_whatever_was_read_of_its_end_first() -> None:
     live = Live(SETTINGS, "c1")
     found = looks(live, 0, 90_000, state="PreparingRebalance")
     live.refine([finding(Kind.REBALANCE, None, 89_500, None)])
@@ -225,7 +225,7 @@ def rebalance(at: int, *, began: int = 0, cause: Cause = Cause.LEADER_REJOINED) 
     )
 
 
-def test_a_barrier_is_bounded_by_the_last_time_that_it_was_seen() -> None:
+def test_a_join_phase_is_bounded_by_the_last_time_that_it_was_seen() -> None:
     """The monitor's clock is a little ahead: it sees the barrier before this one after that one's record."""
     live = Live(SETTINGS, "c1")
     looks(live, 9_000, 12_000, state="PreparingRebalance")
@@ -236,7 +236,7 @@ def test_a_barrier_is_bounded_by_the_last_time_that_it_was_seen() -> None:
     assert (told.join_ms_min, told.join_ms_max) == (2_000, 3_000)
 
 
-def test_a_look_may_have_seen_the_barrier_until_its_last_broker_had_answered() -> None:
+def test_a_sample_may_have_seen_the_join_phase_until_its_last_broker_had_answered() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 50_000, 57_000)
     live.on_samples([replace(look(57_000, state="PreparingRebalance"), took=1_400)])
@@ -245,7 +245,7 @@ def test_a_look_may_have_seen_the_barrier_until_its_last_broker_had_answered() -
     assert (told.started_at_min, told.started_at_max) == (T0 + 56_000, T0 + 58_400)
 
 
-def test_a_look_that_the_coordinator_did_not_answer_bounds_nothing() -> None:
+def test_a_sample_that_the_coordinator_did_not_answer_bounds_nothing() -> None:
     live = Live(SETTINGS, "c1")
     looks(live, 50_000, 53_000)
     looks(live, 53_000, 57_000, answered=False)
@@ -255,7 +255,7 @@ def test_a_look_that_the_coordinator_did_not_answer_bounds_nothing() -> None:
     assert (told.started_at_min, told.started_at_max) == (T0 + 52_000, T0 + 57_000)
 
 
-def test_looks_that_saw_no_coordinators_do_not_tell_that_none_moved() -> None:
+def test_samples_that_saw_no_coordinators_do_not_show_that_none_moved() -> None:
     away = ProbeSample(T0, (), (), ((-1, False),))
     for blind in (True, False):
         live = Live(SETTINGS, "c1")
@@ -273,7 +273,7 @@ def test_a_coordinator_that_answers_nothing_is_still_seen_not_to_have_moved() ->
     assert (told.causes[0].cause, told.causes[0].confidence) == (Cause.LEADER_REJOINED, 0.85)
 
 
-def test_a_rebalance_just_before_the_look_that_saw_the_move_is_the_moves() -> None:
+def test_a_rebalance_just_before_the_sample_that_saw_the_move_is_the_moves() -> None:
     for at, cause in (
         (56_900, "leader_rejoined"),
         (57_000, "coordinator_moved"),

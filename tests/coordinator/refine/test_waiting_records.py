@@ -73,7 +73,15 @@ def test_records_that_waited_all_the_time_make_a_silence_of_a_session_an_expiry(
     assert "records waited for it" in told.causes[0].why
 
 
-def test_where_no_record_waited_a_silence_of_a_session_accuses_nobody() -> None:
+@given(st.integers(1, S - 1))
+def test_of_the_time_after_the_newest_sample_nothing_is_known(before: int) -> None:
+    """The record that a member is missing from comes a few seconds after the ends were sampled last."""
+    one = silent(S)
+    told = with_work(one, AT, 1, lambda *_: -(AT - before))
+    assert (told.work, told.lull) == (MAYBE_WORK, S - before)
+
+
+def test_a_silence_without_waiting_records_accuses_no_member() -> None:
     told = judged(silent(), ends(-1))
     assert sure(told, Cause.SESSION_TIMEOUT) < SETTINGS.attribution_confidence
     assert all("no record waited for it" in one.why for one in told.causes if one.member_id)
@@ -89,7 +97,7 @@ def test_a_lull_lasts_from_the_last_commit_to_the_first_record_and_ends_with_the
     silence: int, came: int, owned: int
 ) -> None:
     one = silent(silence)
-    told = with_work(one, AT, owned, lambda *_: -1 if came < 0 else AT - came)
+    told = with_work(one, AT, owned, lambda *_: -AT if came < 0 else AT - came)
     if came < 0:
         assert told.work == (NO_WORK if owned == 1 else MAYBE_WORK)
         return
@@ -98,7 +106,7 @@ def test_a_lull_lasts_from_the_last_commit_to_the_first_record_and_ends_with_the
     assert 0 <= told.lull <= silence
 
 
-def test_ends_that_nobody_knows_say_nothing() -> None:
+def test_unknown_ends_are_no_evidence() -> None:
     one = silent()
     assert with_work(one, AT, 1, lambda *_: None) is one
-    assert with_work(silent(places=()), AT, 0, lambda *_: -1).work == MAYBE_WORK
+    assert with_work(silent(places=()), AT, 0, lambda *_: -AT).work == MAYBE_WORK

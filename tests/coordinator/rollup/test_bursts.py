@@ -68,7 +68,7 @@ def test_groups_that_rebalance_among_the_same_members_on_and_on_are_one_move_at_
     assert [one.at - T0 for one in told(*batches)] == [100_000]
 
 
-def test_a_burst_is_one_incident_until_nothing_was_told_of_for_the_quiet_time() -> None:
+def test_a_burst_is_one_incident_until_nothing_was_published_for_the_quiet_time() -> None:
     def moves(at: int) -> tuple[int, list[Finding]]:
         return at, [move(f"g{n}", at) for n in range(6)]
 
@@ -116,7 +116,7 @@ def test_an_incident_is_not_over_before_its_burst_can_grow_no_more() -> None:
     assert (found[2].groups_total, found[3].at) == (9, T0 + 10_000 + 10_000 + 3_000)
 
 
-def test_a_burst_that_an_older_version_has_told_opens_its_incident_with_what_follows() -> None:
+def test_a_burst_that_an_older_version_has_published_opens_its_incident_with_what_follows() -> None:
     memory = RollUp(SETTINGS, "c1")
     memory.on_batch([move(f"g{n}", 0) for n in range(6)], [], T0)
     memory.on_batch([], [], T0 + 4_000)

@@ -158,7 +158,7 @@ def test_a_group_that_rebalances_on_its_own_does_not_hide_the_move_that_follows(
     assert one_batch.groups_total == 7
 
 
-def test_a_batch_over_half_a_minute_tells_the_move_in_its_middle_without_the_groups_long_before() -> None:
+def test_a_batch_over_half_a_minute_shows_the_move_in_its_middle_without_the_groups_long_before() -> None:
     before = [move(f"b{n}", 0) for n in range(4)]
     (found,) = told([(30_000, [*before, *(move(f"g{n}", 15_000) for n in range(6))])])
     assert found.groups == tuple(f"g{n}" for n in range(6))
@@ -192,7 +192,7 @@ def test_one_group_that_goes_on_and_on_is_no_burst() -> None:
     )
 
 
-def test_groups_that_follow_within_the_window_are_told_with_the_others_and_later_ones_as_another() -> None:
+def test_groups_that_follow_within_the_window_join_the_burst_and_later_ones_are_another() -> None:
     first, late = [move(f"g{n}", 0) for n in range(6)], [move(f"h{n}", 9_000) for n in range(2)]
     again = [move(f"g{n}", 15_000) for n in range(6)]
     found = told([(0, first), (4_000, []), (9_000, late), (13_000, []), (15_000, again), (19_000, [])])
@@ -207,7 +207,7 @@ def test_groups_that_follow_within_the_window_are_told_with_the_others_and_later
     assert len({one.id for one in found}) == 3
 
 
-def test_groups_that_are_in_a_burst_already_tell_it_no_second_time() -> None:
+def test_groups_that_are_in_a_burst_already_are_published_no_second_time() -> None:
     first, again = [move(f"g{n}", 0) for n in range(6)], [move(f"g{n}", 5_000) for n in range(6)]
     (found,) = told([(0, first), (4_000, []), (5_000, again), (9_000, [])])
     assert found.groups_total == 6
@@ -261,7 +261,7 @@ def phases(*steps: tuple[int, int]) -> list[tuple[str | None, int, int | None]]:
     return [(one.phase, one.at - T0, (one.opened_at or 0) - T0) for one in found]
 
 
-def test_unreadable_records_are_told_from_the_threshold_on_within_the_window_and_once() -> None:
+def test_unreadable_records_are_published_from_the_threshold_on_within_the_window_and_once() -> None:
     assert phases((0, 9)) == []
     assert phases((0, 5), (59_000, 4)) == []
     assert phases((0, 5), (61_000, 5)) == []

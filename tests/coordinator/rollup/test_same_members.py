@@ -37,7 +37,7 @@ def test_without_any_sign_of_others_a_member_asked() -> None:
 
 
 @pytest.mark.parametrize("number", [3, 5])
-def test_where_generations_failed_nobody_knows_who_came_and_went_in_them(number: int) -> None:
+def test_members_that_came_and_left_in_failed_generations_are_unknown(number: int) -> None:
     found = told(number)
     assert [one.cause for one in found] == [Cause.UNKNOWN, Cause.LEADER_REJOINED]
     assert all(one.confidence < 0.6 for one in found)
@@ -51,12 +51,12 @@ def test_one_that_was_seen_and_that_no_record_has_came_and_went(number: int) -> 
 
 
 @pytest.mark.parametrize("number", [2, 3])
-def test_a_move_of_the_coordinator_is_told_whatever_failed_on_the_way(number: int) -> None:
+def test_a_move_of_the_coordinator_is_published_whatever_failed_on_the_way(number: int) -> None:
     assert (told(number, moved_at=58_000)[0].cause) is Cause.COORDINATOR_MOVED
 
 
 @pytest.mark.parametrize(("number", "listed"), [(2, ()), (3, ()), (2, ("c-1",)), (3, ("c-1",))])
-def test_groups_of_which_looks_saw_that_no_coordinator_moved_are_no_burst_of_moves(
+def test_groups_of_which_samples_saw_that_no_coordinator_moved_are_no_burst_of_moves(
     number: int, listed: tuple[str, ...]
 ) -> None:
     for moved_at, bursts in ((10**6, 0), (58_000, 1)):

@@ -19,7 +19,7 @@ batches = st.lists(
 
 
 @given(batches, st.dictionaries(st.sampled_from(NAMES), st.integers(0, 60), max_size=3))
-def test_what_is_due_is_what_a_look_at_every_group_finds(
+def test_the_due_groups_are_those_that_a_check_of_every_group_finds(
     drawn: list[tuple[list[tuple[str, int | None]], int, bool, int]], frozen: dict[str, int]
 ) -> None:
     """A group whose deadlines could not be judged stays due; one whose could is due again later."""

@@ -75,7 +75,7 @@ def test_pods_that_share_a_client_id_and_are_each_killed_twice_are_as_many_proce
     assert since(storm, 0) == 6
 
 
-def test_one_is_told_from_others_of_its_client_id_that_expire_between() -> None:
+def test_a_member_is_distinguished_from_others_of_its_client_id_that_expire_between() -> None:
     storm = StormState()
     assert not expire(storm, "old-1", 0, 500_000)
     assert not expire(storm, "loop-1", 1_000, 600_000)

@@ -26,7 +26,7 @@ def pod_of(version: int, number: int) -> Client:
     age_ms=st.sampled_from([40_000, 90_000, 400_000]),
     pods=st.integers(3, 6),
 )
-def test_a_rollout_is_told_when_it_ends_and_is_no_storm_however_long_its_heartbeats(
+def test_a_rollout_is_published_when_it_ends_and_is_no_storm_however_long_its_heartbeats(
     *, surge: bool, joins_ms: int, age_ms: int, pods: int
 ) -> None:
     """`surge`: each new pod comes 3 s before an old one leaves; `joins_ms`: length of each join phase."""

@@ -56,12 +56,12 @@ def restart() -> tuple[Topic, list[tuple[int, int]]]:
 
 @pytest.mark.parametrize("every", [1_000, 30_000])
 @pytest.mark.parametrize("rollout", [scale_out, restart])
-def test_a_rollout_in_which_every_barrier_completes_is_no_storm(rollout: object, every: int) -> None:
+def test_a_rollout_in_which_every_join_phase_completes_is_no_storm(rollout: object, every: int) -> None:
     topic, barriers = rollout()  # type: ignore[operator]
     assert storms(topic, barriers, every) == []
 
 
-def test_barriers_of_which_no_record_tells_are_a_storm() -> None:
+def test_join_phases_without_a_record_are_a_storm() -> None:
     _, barriers = scale_out()
     topic = Topic()
     topic.generation(0, 1, [member(0)])
@@ -87,7 +87,7 @@ def test_many_separate_sightings_are_a_storm_even_if_nothing_ever_completes() ->
     assert kinds(found).count((Kind.STORM, "opened")) == 1
 
 
-def test_a_storm_that_the_probe_saw_first_is_one_incident_with_what_the_records_tell() -> None:
+def test_a_storm_that_the_probe_saw_first_is_one_incident_with_what_the_records_show() -> None:
     live = Live(SETTINGS, "c1")
     looks = live.on_samples([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
     (seen,) = (one for one in looks if one.kind is Kind.STORM)
@@ -102,7 +102,7 @@ def test_a_storm_that_the_probe_saw_first_is_one_incident_with_what_the_records_
 
 
 @pytest.mark.parametrize("off", [(), (1,)])
-def test_looks_keep_a_storm_of_the_records_open_whatever_the_clock_of_its_coordinator(
+def test_samples_keep_a_storm_of_the_records_open_whatever_the_clock_of_its_coordinator(
     off: tuple[int, ...],
 ) -> None:
     live, looks = Live(SETTINGS, "c1"), crashing(400, "bad")
@@ -112,7 +112,7 @@ def test_looks_keep_a_storm_of_the_records_open_whatever_the_clock_of_its_coordi
     assert live.refine([replace(_recorded("resolved", 2), at=T0 + 340_000)], off) == []
 
 
-def test_a_storm_that_the_records_told_first_keeps_its_incident() -> None:
+def test_a_storm_that_the_records_published_first_keeps_its_incident() -> None:
     live = Live(SETTINGS, "c1")
     assert [one.phase for one in live.refine([_recorded("opened", 1)])] == ["opened"]
     looks = live.on_samples([look(at, seen=at % 10_000 != 0) for at in range(0, 120_000, 1_000)])
@@ -167,13 +167,13 @@ def looking(at: int, state: str, *listed: str) -> ProbeSample:
     return ProbeSample(T0 + at, seen, ((7, 1, 1),), ((1, True),), who if listed else {})
 
 
-def test_whom_looks_listed_in_a_barrier_is_still_known_when_the_next_one_has_begun() -> None:
+def test_members_listed_in_a_join_phase_are_known_when_the_next_one_has_begun() -> None:
     live = Live(DetectionSettings(), "c1")
     live.on_samples([looking(1_000, PREPARING, "x"), looking(2_000, ""), looking(3_000, PREPARING)])
     assert live.snapshot()["groups"]["g"]["listed"] == {"x": T0 + 1_000}
 
 
-def test_barriers_that_begin_anew_for_hours_need_no_more_memory_than_those_of_minutes() -> None:
+def test_join_phases_that_begin_anew_for_hours_need_no_more_memory_than_those_of_minutes() -> None:
     live = Live(DetectionSettings(), "c1")
     states = ("PreparingRebalance", "CompletingRebalance")
     live.on_samples([looking(at, states[at // 1_000 % 2]) for at in range(0, 4_000_000, 1_000)])
@@ -181,7 +181,7 @@ def test_barriers_that_begin_anew_for_hours_need_no_more_memory_than_those_of_mi
     assert len(memory["runs"]) <= len(memory["counted"]) <= len(live.snapshot()["looks"]) * 2 + 11
 
 
-def test_a_generation_of_which_nobody_knows_when_it_began_explains_a_window_of_looks() -> None:
+def test_a_generation_with_an_unknown_beginning_explains_a_window_of_samples() -> None:
     topic = Topic()
     topic.generation(500_000, 7, [member(0)])
     (first,) = [one for one in findings(topic) if one.kind is Kind.REBALANCE]
@@ -203,7 +203,7 @@ def crashing(seconds: int, worst: str, first: int = 0) -> list[ProbeSample]:
     return out
 
 
-def test_a_storm_that_completes_no_generation_names_who_comes_time_after_time_and_who_does_next() -> None:
+def test_a_storm_without_generations_names_the_client_that_joins_again_and_again_and_the_next_one() -> None:
     live = Live(SETTINGS, "c1")
     looks = crashing(400, "bad") + crashing(400, "worse", first=400)
     half = live.on_samples(looks[:500])
@@ -216,7 +216,7 @@ def test_a_storm_that_completes_no_generation_names_who_comes_time_after_time_an
     assert [float(one.details["worst_share"]) > 0.4 for one in told] == [True, True]
 
 
-def test_of_members_that_stay_nobody_is_behind_a_storm() -> None:
+def test_no_member_that_stays_is_behind_a_storm() -> None:
     live, stay = Live(SETTINGS, "c1"), {"g": (("a-1", "", "a", "/h1"), ("b-1", "", "b", "/h2"))}
     looks = [replace(one, members=stay if one.members else {}) for one in crashing(400, "bad")]
     (told,) = [one for one in live.on_samples(looks) if one.kind is Kind.STORM]
@@ -241,7 +241,7 @@ def test_two_clients_that_come_as_often_take_no_turns_in_being_the_worst() -> No
     assert [one.phase for one in told] == ["opened"]
 
 
-def test_of_a_group_of_many_only_those_that_come_are_new() -> None:
+def test_only_members_that_join_a_group_of_many_are_new() -> None:
     for size in (90, 98, 120):
         stay = tuple((f"s{place}", "", "app", f"/h{place}") for place in range(size))
         live = Live(SETTINGS, "c1")

@@ -41,7 +41,7 @@ def test_a_storm_is_over_after_quiet_though_others_are_replaced_one_by_one() -> 
     assert told[-1].at < T0 + 400_000 + QUIET_MS
 
 
-def test_generations_that_failed_are_nobodys_and_the_next_update_comes_with_more_of_them() -> None:
+def test_failed_generations_have_no_offender_and_more_of_them_are_the_next_update() -> None:
     topic, members = Topic(), fleet(3)
     topic.generation(0, 1, members)
     topic.generation(120_000, 2, members[:2])
@@ -51,7 +51,7 @@ def test_generations_that_failed_are_nobodys_and_the_next_update_comes_with_more
     assert "worst_client" not in opened.details
 
 
-def test_a_calm_roll_out_within_a_storm_is_not_told_as_more_of_it() -> None:
+def test_a_calm_roll_out_within_a_storm_is_not_published_as_more_of_it() -> None:
     topic, members = Topic(), fleet(8)
     topic.generation(0, 1, members)
     topic.generation(100_000, 100, members)

@@ -220,7 +220,7 @@ def test_failed_generations_count_towards_a_storm() -> None:
     assert of(findings(topic), Kind.STORM)
 
 
-def test_a_clock_that_runs_ahead_tells_the_end_of_a_storm_and_changes_no_id_of_what_records_decide() -> None:
+def test_a_clock_that_runs_ahead_shows_the_end_of_a_storm_and_changes_no_id_of_what_records_decide() -> None:
     topic = crash_loop(8)
     quiet = DetectionSettings().storm_quiet_ms
     last = topic.rows[-1].record_ts

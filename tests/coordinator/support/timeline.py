@@ -232,7 +232,7 @@ def watched(
         found = [said.finding for said in out if isinstance(said, FindingOut)]
         sighted = live.on_samples(looks, summaries, found, {topic.shard: shard.state.now}, board)
         for said in (one for one in out if isinstance(one, PositionsOut)):
-            board.publish(said.group, said.body, T0 + end)
+            board.publish(said.group, said.held, T0 + end)
         told += sighted + live.refine(found)
         live = Live(settings, "c1", json.loads(json.dumps(live.snapshot())))
     return told

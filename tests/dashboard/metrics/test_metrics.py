@@ -148,9 +148,27 @@ def test_incidents_show_until_they_end() -> None:
     page.snapshot.apply(Update(findings=opened))
     found = page.samples()
     assert found["group_storm_active", ("g",)] == found["degraded", ("behind",)] == 1
-    assert found["incidents_open", ("storm", "critical")] == 1
+    assert found["incidents_open", ("", "storm", "critical")] == 1
     page.snapshot.apply(Update(findings=[about(Kind.STORM, 3, phase="resolved", incident="s")]))
     assert page.samples()["group_storm_active", ("g",)] == 0
+
+
+def test_groups_and_incidents_are_counted_by_the_team_that_has_them() -> None:
+    page = Page(team_of=lambda group: "payments" if group == "g" else "")
+    opened = [about(Kind.STORM, 1, name, phase="opened", incident=name) for name in ("g", "h")]
+    summary = {"members": 1, "group_type": "classic", "state": "Stable"}
+    page.snapshot.apply(Update(groups={"g": summary, "h": summary, "i": summary}, findings=opened))
+    counted = {
+        (name, labels): value
+        for (name, labels), value in page.samples().items()
+        if value and name in {"groups", "incidents_open"}
+    }
+    assert counted == {
+        ("groups", ("payments", "classic", "Stable")): 1,
+        ("groups", ("", "classic", "Stable")): 2,
+        ("incidents_open", ("payments", "storm", "critical")): 1,
+        ("incidents_open", ("", "storm", "critical")): 1,
+    }
 
 
 def test_the_monitors_own_health_is_reported() -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.alerts.messages.lead import waited_of
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.config.teams import team_of
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -19,6 +20,8 @@ from rebalance_monitor.dashboard import queries
 from rebalance_monitor.dashboard.tables.findings_table import write_findings
 from rebalance_monitor.dashboard.tables.groups_table import GroupsTable
 from rebalance_monitor.dashboard.view.snapshot import Known
+from rebalance_monitor.dashboard.web.views.events import event_row, events_of
+from rebalance_monitor.dashboard.web.views.timeline import timeline
 from tests.coordinator.lag.world import STEP, World
 from tests.coordinator.lag.world import finding as made_finding
 from tests.dashboard.support.played import all_findings
@@ -92,7 +95,7 @@ def test_time_lost(duck: duckdb.DuckDBPyConnection) -> None:
     assert all((row["stopped_s_at_least"] or 0) <= (row["stopped_s_at_most"] or 0) for row in rows)
 
 
-def test_what_rebalances_cost_adds_up(tmp_path: Path) -> None:
+def test_what_rebalances_cost_adds_up_and_is_the_same_on_the_page_and_in_messages(tmp_path: Path) -> None:
     world, told = World(), []
     for stop in (2, 6):
         world.run(20)
@@ -112,6 +115,17 @@ def test_what_rebalances_cost_adds_up(tmp_path: Path) -> None:
     assert row["most_waiting"] == max(one.details["waiting_peak"] for one in costs)
     assert row["partition_seconds"] == 8 * 4 * STEP / 1000
     assert row["catching_up_s"] == sum(int(one.details["caught_up_ms"]) for one in costs) / 1000
+    columns = timeline([*told, *costs])["columns"]
+    assert sum(one["arrived"] or 0 for one in columns) == row["records_arrived"]
+    assert max(one["waiting_peak"] or 0 for one in columns) == row["most_waiting"]
+    assert sum(one["caught_up_ms"] or 0 for one in columns) == 1000 * row["catching_up_s"]
+    assert sum(one["partition_seconds"] or 0 for one in columns) == row["partition_seconds"]
+    events = [event_row(one) for one in events_of([*told, *costs])]
+    assert [(one["kind"], one["waiting"]) for one in events] == [
+        ("rebalance", one.details["waiting_peak"]) for one in costs[::-1]
+    ]
+    said = [waited_of(one) for one in costs]
+    assert [text.split()[0] for text in said] == [f"{one.details['waiting_peak']:,}" for one in costs]
 
 
 names_of_groups = st.text("abz-]!^\\'.", min_size=1, max_size=6)

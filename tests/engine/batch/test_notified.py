@@ -48,7 +48,7 @@ def judge(hook: WebhookFake) -> None:
     require_told_once(hook, FOUND, {MUST}, {MAY})
 
 
-def test_what_must_be_told_is_and_what_may_be_need_not_be(hook: WebhookFake) -> None:
+def test_required_findings_are_published_and_optional_ones_may_be_missing(hook: WebhookFake) -> None:
     tell(hook, MUST, "opened", "resolved")
     judge(hook)
     tell(hook, MAY, "opened", "resolved")
@@ -62,7 +62,7 @@ def test_the_same_key_may_come_again_and_is_counted(hook: WebhookFake) -> None:
     assert repeated(told_to(hook).values()) == 1
 
 
-def test_the_end_alone_is_enough_for_what_may_be_told(hook: WebhookFake) -> None:
+def test_the_end_alone_is_enough_for_an_optional_incident(hook: WebhookFake) -> None:
     """An attempt that perhaps arrived: by then it was over, and that is told."""
     tell(hook, MUST, "opened", "resolved")
     tell(hook, MAY, "resolved")
@@ -72,7 +72,7 @@ def test_the_end_alone_is_enough_for_what_may_be_told(hook: WebhookFake) -> None
 @pytest.mark.parametrize(
     "phases", [(), ("opened",), ("resolved",), ("opened", "updated", "resolved"), ("opened", "repeated")]
 )
-def test_what_is_lost_of_an_incident_that_must_be_told_is_noticed(
+def test_what_is_lost_of_an_incident_that_must_be_published_is_noticed(
     hook: WebhookFake, phases: tuple[str, ...]
 ) -> None:
     tell(hook, MUST, *phases)
@@ -88,14 +88,14 @@ def test_a_beginning_without_its_end_is_noticed(hook: WebhookFake) -> None:
 
 
 @pytest.mark.parametrize("phase", ["opened", "resolved"])
-def test_the_same_told_under_another_key_is_noticed(hook: WebhookFake, phase: str) -> None:
+def test_a_notification_sent_again_under_another_key_is_noticed(hook: WebhookFake, phase: str) -> None:
     tell(hook, MUST, "opened", "resolved")
     tell(hook, MUST, phase, key="other")
     with pytest.raises(AssertionError):
         judge(hook)
 
 
-def test_the_same_told_in_another_thread_is_noticed(hook: WebhookFake) -> None:
+def test_a_notification_sent_again_in_another_thread_is_noticed(hook: WebhookFake) -> None:
     tell(hook, MUST, "opened", "resolved")
     tell(hook, MUST, "opened", "resolved", thread="another")
     with pytest.raises(AssertionError):

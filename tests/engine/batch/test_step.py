@@ -93,7 +93,7 @@ def test_the_history_of_another_shard_is_none_of_ours() -> None:
     assert not any(finding.history for finding in found)
 
 
-def test_the_coordinator_is_told_only_of_time_that_has_been_read() -> None:
+def test_the_clock_of_the_coordinator_never_passes_unread_records() -> None:
     grace = PLAN.settings.grace_ms
     nows = [T0, T0 + 500, T0 + 60_500, T0 + 61_000]
     clocks, stored = [], None

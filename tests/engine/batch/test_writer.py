@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_findings_of_operator_and_driver_are_told(tmp_path: Path) -> None:
+def test_findings_of_operator_and_driver_are_published(tmp_path: Path) -> None:
     found = undisturbed(tmp_path)
     assert {"rebalance", "rebalance_failed", "group_empty", "unreadable_records"} <= {
         finding.kind.value for finding in found
@@ -68,7 +68,7 @@ def test_the_last_word_about_a_group_counts(last: str) -> None:
     assert (list(batch.groups), batch.removed) == ((["g"], []) if last == "group" else ([], ["g"]))
 
 
-def test_a_rebuild_tells_no_history_that_was_told(tmp_path: Path) -> None:
+def test_a_rebuild_publishes_no_history_that_was_published(tmp_path: Path) -> None:
     before = undisturbed(tmp_path)
     writer = writer_at(Storage(tmp_path))
     for number, batch in enumerate(input_batches(history=10_000)):
@@ -77,7 +77,7 @@ def test_a_rebuild_tells_no_history_that_was_told(tmp_path: Path) -> None:
     assert not [finding for finding in again if finding.offset is not None]
 
 
-def test_history_that_nobody_told_is_told_as_history(tmp_path: Path) -> None:
+def test_unpublished_history_is_published_as_history(tmp_path: Path) -> None:
     writer = writer_at(Storage(tmp_path))
     for number, batch in enumerate(input_batches(history=10_000)):
         writer.apply(BatchKey(QUERY, number), batch)
@@ -138,7 +138,7 @@ def speaking_writer(storage: Storage, notices: Notices) -> BatchWriter:
     return BatchWriter(ledger, snapshot, sinks, parts, wall_ms=lambda: T0 + 70_000)
 
 
-def test_what_cannot_wait_for_a_batch_is_told_once_and_survives_the_process(tmp_path: Path) -> None:
+def test_what_cannot_wait_for_a_batch_is_published_once_and_survives_the_process(tmp_path: Path) -> None:
     storage, notices = Storage(tmp_path), Notices(lambda: T0)
     notices.hold(Cause.BLIND, "the topic was recreated")
     notices.happened(Cause.DATA_LOST, "gone", 7)
@@ -157,7 +157,7 @@ def test_what_cannot_wait_for_a_batch_is_told_once_and_survives_the_process(tmp_
     assert table_ids(storage.findings) == sorted(found)
 
 
-def test_nothing_is_told_beside_a_batch_that_is_being_told(tmp_path: Path) -> None:
+def test_nothing_is_published_beside_a_batch_that_is_being_published(tmp_path: Path) -> None:
     notices = Notices(lambda: T0)
     notices.hold(Cause.BLIND, "no broker answers")
     said: list[bool] = []
@@ -190,7 +190,7 @@ class Echo:
         return snapshot
 
 
-def test_a_job_with_nothing_to_tell_writes_a_line_every_five_minutes(tmp_path: Path) -> None:
+def test_a_job_with_nothing_to_publish_writes_a_line_every_five_minutes(tmp_path: Path) -> None:
     """Something is found in the seventh minute; at last the clock is set back by an hour."""
     seconds = [*range(0, 800, 20), 800 - 3600]
     busy = next(batch for batch in BATCHES if batch.findings)

@@ -38,7 +38,7 @@ OFFSETS = st.dictionaries(st.integers(0, 3), st.integers(0, 100), min_size=1)
 
 
 @given(OFFSETS, OFFSETS, st.lists(st.integers(0, 100), max_size=6))
-def test_history_is_told_of_until_it_has_been_read_and_once_that_it_has(
+def test_history_is_announced_until_it_has_been_read_and_so_is_its_end(
     begins: dict[int, int], until: dict[int, int], marks: list[int]
 ) -> None:
     reads = [dict.fromkeys(range(4), mark) for mark in sorted(marks)]
@@ -64,7 +64,7 @@ def test_history_is_told_of_until_it_has_been_read_and_once_that_it_has(
         ({"enabled": False}, "off (`web.enabled`)"),
     ],
 )
-def test_the_first_line_says_what_is_watched_where_its_page_is_and_who_is_notified(
+def test_the_first_line_names_the_cluster_the_page_and_the_receivers(
     web: dict[str, object], page: str
 ) -> None:
     alerts = {"receivers": [{"name": "sre", "console": {}}], "route": {"receiver": "sre"}}

@@ -61,7 +61,9 @@ def test_what_failed_often_enough_is_given_up_with_its_last_error() -> None:
         classify_failure(RuntimeError("gone"), FAILURES, [])
 
 
-def test_a_group_that_sparks_source_may_not_look_up_is_said_with_the_grant_from_the_first_time_on() -> None:
+def test_a_group_that_sparks_source_may_not_describe_is_reported_with_the_grant_from_the_first_time_on() -> (
+    None
+):
     error = RuntimeError(f"{DENIED}: rebalance-monitor-1-driver-2\n=== Streaming Query ===")
     assert classify_failure(error, 1, [])["remedy"] == GRANT_GROUP
     with pytest.raises(DependencyError) as found:
@@ -114,7 +116,7 @@ def test_sparks_scratch_is_its_first_local_folder() -> None:
     assert scratch({})
 
 
-def test_what_a_full_disk_did_not_take_is_told_once_there_is_room_and_once(tmp_path: Path) -> None:
+def test_what_a_full_disk_did_not_take_is_published_once_there_is_room_and_once(tmp_path: Path) -> None:
     class Full(Lines):
         has_room = False
 
@@ -138,7 +140,7 @@ def test_what_a_full_disk_did_not_take_is_told_once_there_is_room_and_once(tmp_p
     assert [(finding.details["cause"], finding.phase) for finding in found] == [("behind", "opened")]
 
 
-def test_with_the_state_of_one_shard_only_its_own_untold_findings_are_dropped() -> None:
+def test_with_the_state_of_one_shard_only_its_own_unpublished_findings_are_dropped() -> None:
     parts = Parts(DetectionSettings(), "c1", list)
     parts.restore(Snapshot(live={"untold": {"a": 3, "b": 7}}))
     parts.findings(Batch(troubles=[{"kind": "state_lost", "shard": 3, "error": "why"}]), 0)

@@ -99,7 +99,7 @@ def test_the_memory_of_lag_is_json_and_comes_back() -> None:
     parts(ends, Snapshot(**json.loads(json.dumps(asdict(kept)))))
 
 
-def test_ends_that_stay_unknown_are_told_once_and_resolved() -> None:
+def test_ends_that_stay_unknown_are_published_once_and_resolved() -> None:
     ends = Ends()
     driver = parts(ends)
     told = []

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from rebalance_monitor.checkpoints.errors import UnreachableError
-from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
 from rebalance_monitor.checkpoints.state.inspection import ELSEWHERE
 from rebalance_monitor.checkpoints.state.manifest import ManifestError, read_manifest, write_manifest
 from rebalance_monitor.checkpoints.state.spark_log import SparkLogError
@@ -21,6 +22,7 @@ from rebalance_monitor.engine.driver.job import Options
 from rebalance_monitor.engine.driver.plan import (
     StatePlan,
     limit_of,
+    outlook,
     plan_state,
     record_rebuild,
     skipped,
@@ -233,7 +235,9 @@ def test_a_checkpoint_that_was_emptied_under_a_ledger_that_knows_its_batches_is_
     assert plan(tmp_path).rebuilt == "its checkpoint was empty"
 
 
-def test_a_rebuild_that_was_not_told_before_the_process_died_is_told_by_the_next(tmp_path: Path) -> None:
+def test_the_next_process_publishes_a_rebuild_that_the_dead_one_had_not(
+    tmp_path: Path,
+) -> None:
     plan(tmp_path)
     assert plan(tmp_path, settings=WORD).rebuilt == plan(tmp_path, settings=WORD).rebuilt != ""
     record_rebuild(Storage(tmp_path), plan(tmp_path, settings=WORD))
@@ -335,7 +339,7 @@ def test_what_is_skipped_to_the_end_is_no_history(tmp_path: Path) -> None:
     assert plan(tmp_path, settings=skipping({0: 8, 2: 2})).manifest.catching_up == {0: 10}
 
 
-def test_what_the_topic_has_removed_is_skipped_by_nobody_and_begins_nothing_anew(tmp_path: Path) -> None:
+def test_records_that_the_topic_has_removed_need_no_skip_and_begin_nothing_anew(tmp_path: Path) -> None:
     found = plan(tmp_path, settings=skipping({0: 6}))
     later = replace(FACTS, begins={**FACTS.begins, 0: 8})
     assert skipped(found.manifest, later) == {}
@@ -364,3 +368,48 @@ def test_the_state_of_another_engine_is_refused_with_both_ways_out(
         planned(Storage(tmp_path), settings=Settings(engine=then))
     rebuilt = planned(Storage(tmp_path), settings=Settings(engine=then), rebuild=True)
     assert (rebuilt.manifest.identity.engine, rebuilt.manifest.generation) == (then, 2)
+
+
+def begun_by(found: StatePlan, engine: Engine, batch: int) -> str:
+    """Leave in a state what an engine leaves of a batch that it began; return its query's name."""
+    if engine == "embedded":
+        log = Changelog(found.checkpoint, FACTS.name)
+        log.begin(Begun(batch, 1_000, limited=False, until={0: 10}))
+        return log.query
+    (found.checkpoint / "metadata").write_text('{"id":"this-query"}')
+    (found.checkpoint / "offsets").mkdir()
+    (found.checkpoint / "offsets" / str(batch)).write_text('v1\n{"batchTimestampMs":1}\n{}\n7')
+    return "this-query"
+
+
+@pytest.mark.parametrize("engine", ["spark", "embedded"])
+def test_a_state_of_another_job_is_refused_by_name_and_that_of_this_one_is_not(
+    tmp_path: Path, engine: Engine
+) -> None:
+    settings = Settings(engine=engine)
+    query = begun_by(plan(tmp_path, settings=settings), engine, 3)
+    ledger = Ledger(Storage(tmp_path).ledger)
+    known = Snapshot(topic_id="topic", cluster_id="cluster", generation=1)
+    for name in (query, f"{query}.1"):
+        ledger.commit(replace(known, batches={name: 3}))
+        assert plan(tmp_path, settings=settings).manifest.generation == 1
+    ledger.commit(replace(known, batches={"another": 3}))
+    with pytest.raises(SparkLogError, match=r"state/1 holds the state of another job(?s:.*)--rebuild-state"):
+        plan(tmp_path, settings=settings)
+
+
+@pytest.mark.parametrize("engine", ["spark", "embedded"])
+def test_a_log_that_lost_batches_which_were_published_is_named_and_gone_on_with(
+    tmp_path: Path, engine: Engine
+) -> None:
+    settings, storage = Settings(engine=engine), Storage(tmp_path)
+    query = begun_by(plan(tmp_path, settings=settings), engine, 3)
+    kind = (EmbeddedKind if engine == "embedded" else SparkKind)(settings, Options())
+    for published, told in ((3, 0), (9, 1)):
+        snapshot = Snapshot(batches={query: published}, topic_id="topic", cluster_id="cluster", generation=1)
+        Ledger(storage.ledger).commit(snapshot)
+        found = outlook(storage, settings, kind)
+        assert [f"ends with batch 3, and batch {published} was published" in line for line in found] == [
+            True
+        ] * told
+        assert plan(tmp_path, settings=settings).manifest.generation == 1

@@ -37,7 +37,7 @@ def begun(folder: Path) -> int:
     return len(recover(files[-1].read_bytes()).begun) if files else 0
 
 
-def test_kills_at_any_moment_lose_nothing_and_tell_nothing_twice(
+def test_kills_at_any_moment_lose_nothing_and_publish_nothing_twice(
     lab_broker: LabBroker, tmp_path: Path
 ) -> None:
     dice = random.Random(SEED)  # noqa: S311 - nothing to guess

@@ -38,7 +38,7 @@ def test_lag_is_opened_once_and_resolved_once() -> None:
     assert [said(health, lag) for lag in lags] == [[], ["behind opened"], [], ["behind resolved"], []]
 
 
-def test_lag_is_told_with_its_length_by_a_batch_and_without_one() -> None:
+def test_lag_is_reported_with_its_length_by_a_batch_and_without_one() -> None:
     by_batch = Health(SETTINGS, "c")
     said(by_batch, 0)
     (found,) = by_batch.on_batch(Batch(now=T0), (), T0 + 11_000)
@@ -51,7 +51,7 @@ def test_lag_is_told_with_its_length_by_a_batch_and_without_one() -> None:
     assert found.details["lag_ms"] == 12_500
 
 
-def test_a_lag_that_an_older_release_opened_without_its_length_is_told_as_soon_as_it_is_known() -> None:
+def test_a_lag_that_an_older_release_opened_without_its_length_is_reported_as_soon_as_it_is_known() -> None:
     health = Health(SETTINGS, "c", {"opened": {"behind": T0}}, probe_ms=None)
     assert said(health, 11_000) == []
     assert [said(health, lag) for lag in (11_000, 12_000)] == [["behind updated"], []]
@@ -66,7 +66,7 @@ def test_an_open_finding_survives_a_restart_with_its_incident() -> None:
     assert (resolved.phase, resolved.incident, resolved.opened_at) == ("resolved", opened.id, opened.at)
 
 
-def test_one_look_without_an_answer_is_no_news() -> None:
+def test_one_sample_without_an_answer_is_no_news() -> None:
     health = Health(SETTINGS, "c")
     assert said(health, 0, (look(True, False), look(True, True), look(False, True))) == []  # noqa: FBT003
 
@@ -76,7 +76,7 @@ def test_a_broker_that_stays_silent_is_named() -> None:
     assert [finding.causes[0].why for finding in found] == ["the probe gets no answer from brokers: 1"]
 
 
-def test_why_a_broker_gives_nothing_is_told() -> None:
+def test_why_a_broker_gives_nothing_is_reported() -> None:
     old = replace(look(False), failures={0: "The brokers are too old."})  # noqa: FBT003
     (found,) = Health(SETTINGS, "c").on_batch(Batch(now=T0), (old, old), T0)
     assert found.causes[0].why == "the probe gets no answer from brokers: 0; The brokers are too old."
@@ -102,7 +102,7 @@ def test_a_shard_that_does_not_know_all_it_should_is_said(kind: str) -> None:
     assert [said(health, lag, troubles=[trouble]) for lag in (1_000, 2_000)] == [[], []]
 
 
-def test_lost_records_are_told_beside_a_shard_that_cannot_judge() -> None:
+def test_lost_records_are_reported_beside_a_shard_that_cannot_judge() -> None:
     notices = Notices()
     health = Health(SETTINGS, "c", notices=notices, probe_ms=None)
     trouble = {"kind": "operator_error", "shard": 3, "error": "OverflowError: ..."}
@@ -111,7 +111,7 @@ def test_lost_records_are_told_beside_a_shard_that_cannot_judge() -> None:
     assert said(health, 0, troubles=[trouble]) == ["data_lost opened"]
 
 
-def test_what_the_main_loop_noticed_is_told_until_it_is_over() -> None:
+def test_what_the_main_loop_noticed_is_reported_until_it_is_over() -> None:
     notices = Notices()
     health = Health(SETTINGS, "c", notices=notices)
     assert said(health, 0) == []
@@ -152,7 +152,7 @@ def test_a_batch_of_the_monitors_own_says_nothing_about_lag() -> None:
     assert said(health, 0) == ["behind resolved"]
 
 
-def test_lost_records_are_told_with_their_number_each_time_and_resolved_when_no_more_follow() -> None:
+def test_lost_records_are_reported_with_their_number_each_time_and_resolved_when_no_more_follow() -> None:
     now = [T0]
     notices = Notices(lambda: now[0])
     health = Health(SETTINGS, "c", notices=notices, probe_ms=None)
@@ -168,7 +168,7 @@ def test_lost_records_are_told_with_their_number_each_time_and_resolved_when_no_
     assert len({found.id, again.id, at[2][0].id}) == 3
 
 
-def test_an_event_is_told_again_after_a_batch_that_was_not_committed() -> None:
+def test_an_event_is_reported_again_after_a_batch_that_was_not_committed() -> None:
     notices = Notices()
     committed = Health(SETTINGS, "c", notices=notices).snapshot()
     notices.happened(Cause.STATE_REBUILT, "asked for")
@@ -176,7 +176,7 @@ def test_an_event_is_told_again_after_a_batch_that_was_not_committed() -> None:
         assert said(Health(SETTINGS, "c", committed, notices), 0) == ["state_rebuilt opened"]
 
 
-def test_an_event_that_the_ledger_has_is_not_told_again() -> None:
+def test_an_event_that_the_ledger_has_is_not_reported_again() -> None:
     notices = Notices()
     health = Health(SETTINGS, "c", notices=notices)
     notices.happened(Cause.STATE_REBUILT, "asked for")
@@ -184,14 +184,14 @@ def test_an_event_that_the_ledger_has_is_not_told_again() -> None:
     assert said(Health(SETTINGS, "c", health.snapshot(), notices), 0) == []
 
 
-def test_what_happened_at_a_start_for_which_the_clock_was_set_back_is_told() -> None:
+def test_what_happened_at_a_start_for_which_the_clock_was_set_back_is_reported() -> None:
     notices = Notices(lambda: T0)
     health = Health(SETTINGS, "c", {"told": T0 + 3_600_000}, notices)
     notices.happened(Cause.DATA_LOST, "removed while the monitor was away", 1)
     assert said(health, 0) == ["data_lost opened"]
 
 
-def test_an_event_after_the_clock_was_set_back_is_told() -> None:
+def test_an_event_after_the_clock_was_set_back_is_reported() -> None:
     now = [T0]
     notices = Notices(lambda: now[0])
     health = Health(SETTINGS, "c", {"told": T0 + 3_600_000}, notices)
@@ -215,7 +215,7 @@ def test_a_probe_that_has_ended_is_said() -> None:
     assert said(health, 0, (look(True),)) == ["probe_partial resolved"]  # noqa: FBT003
 
 
-def test_a_probe_that_looks_rarely_is_not_taken_for_one_that_ended() -> None:
+def test_a_probe_that_samples_rarely_is_not_taken_for_one_that_ended() -> None:
     health = Health(SETTINGS, "c", probe_ms=120_000)
     assert [health.on_batch(Batch(), (), T0 + wait) for wait in (0, 119_000, 300_000)] == [[], [], []]
 

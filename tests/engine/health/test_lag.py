@@ -79,7 +79,7 @@ def require_sound(found: list[Finding]) -> None:
 
 
 @given(DURATIONS)
-def test_batches_that_take_ever_so_long_tell_each_doubling_once_and_the_most_at_the_end(
+def test_batches_that_take_ever_so_long_report_each_doubling_once_and_the_peak_at_the_end(
     durations: list[int],
 ) -> None:
     monitor = Monitor()
@@ -96,7 +96,9 @@ def test_batches_that_take_ever_so_long_tell_each_doubling_once_and_the_most_at_
 
 
 @given(st.integers(AFTER_MS + 1_000, 3_600_000), st.integers(0, 9_000))
-def test_while_nothing_is_read_what_was_told_is_never_half_of_what_it_is(still_ms: int, took_ms: int) -> None:
+def test_while_nothing_is_read_what_was_reported_is_never_half_of_what_it_is(
+    still_ms: int, took_ms: int
+) -> None:
     monitor = Monitor()
     monitor.batch(took_ms)
     began, until = monitor.now - took_ms, monitor.now + still_ms
@@ -125,7 +127,7 @@ def test_a_restart_in_between_repeats_no_id_and_forgets_no_most(durations: list[
     require_sound(monitor.findings)
 
 
-def test_how_many_records_a_late_batch_had_is_told_and_in_the_end_how_many_at_most() -> None:
+def test_how_many_records_a_late_batch_had_is_reported_and_in_the_end_how_many_at_most() -> None:
     monitor = Monitor()
     assert [dict(one.details) for one in monitor.batch(12_000, records=7)] == [
         {"cause": "behind", "records": 7, "lag_ms": 12_000}

@@ -45,7 +45,7 @@ def speaking(writer: Writer, clock: Clock) -> tuple[Speaking, Notices]:
     return Speaking(notices, writer, 10_000, clock), notices  # type: ignore[arg-type]  # all that is used of it
 
 
-def test_a_storage_that_is_away_with_the_brokers_ends_nothing_and_is_told_later() -> None:
+def test_a_storage_that_is_away_with_the_brokers_ends_nothing_and_is_reported_later() -> None:
     writer, clock = Writer([OSError("no route to host"), False, True]), Clock()
     found, notices = speaking(writer, clock)
     found.say(Cause.BLIND, "no broker answers")
@@ -55,7 +55,7 @@ def test_a_storage_that_is_away_with_the_brokers_ends_nothing_and_is_told_later(
     assert (writer.asked, writer.answers) == (3, [])
 
 
-def test_a_silence_is_told_once_and_ends_with_the_next_batch() -> None:
+def test_a_silence_is_reported_once_and_ends_with_the_next_batch() -> None:
     writer, clock = Writer([True, True]), Clock()
     found, notices = speaking(writer, clock)
     for clock.now in (9.0, 10.5, 30.0):
@@ -97,7 +97,7 @@ def test_a_thread_takes_the_turns_while_a_query_runs_and_what_ends_it_is_raised_
     assert writer.asked == 2
 
 
-def test_of_a_job_that_was_asked_to_stop_nobody_is_told_that_its_last_batch_takes_long() -> None:
+def test_a_slow_last_batch_of_a_job_that_is_stopping_is_not_reported() -> None:
     writer, clock, stop = Writer([]), Clock(), threading.Event()
     found, notices = speaking(writer, clock)
     stop.set()

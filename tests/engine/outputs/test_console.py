@@ -18,7 +18,7 @@ from tests.streaming.support.topics import eventful_topic
 FINDINGS = findings(eventful_topic(group="orders"))
 
 
-def test_a_line_says_when_how_bad_who_what_and_why() -> None:
+def test_a_line_has_time_severity_group_kind_and_cause() -> None:
     rebalance = next(finding for finding in FINDINGS if finding.kind == "rebalance")
     line = line_of(rebalance)
     for part in ("info", "orders", "rebalance", "generation 1", "first_start", rebalance.causes[0].why):

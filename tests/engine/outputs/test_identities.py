@@ -69,7 +69,7 @@ def test_a_hash_is_the_same_for_one_name_under_one_key_only(one: str, other: str
     assert padded[0] == padded[1] or Identities("hashed", b).name(one) != name(one)
 
 
-def test_the_key_is_made_once_and_is_nobody_elses(tmp_path: Path) -> None:
+def test_the_key_is_made_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "data" / "identity.key"
     first = identities_of("hashed", path).name("x")
     assert path.stat().st_mode & 0o777 == 0o600

@@ -79,7 +79,7 @@ def named(name: str, trees: list[Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_name_of_a_record_is_in_what_is_told_and_all_else_is_as_it_was(name: str) -> None:
+def test_no_name_of_a_record_is_in_what_is_published_and_all_else_is_as_it_was(name: str) -> None:
     findings, summaries = told(name)
     shown = [json.loads(to_json(finding)) for finding in findings]
     assert named(name, shown)
@@ -105,7 +105,7 @@ def numbers(finding: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode", ["hashed", "hidden"])
-def test_who_is_waited_for_is_hidden_name_by_name(mode: Mode) -> None:
+def test_that_is_waited_for_is_hidden_name_by_name(mode: Mode) -> None:
     found = replace(told("python-4.1.1")[0][0], details={"waits_for": "alice, bob, alice", "sightings": 7})
     who = Identities(mode, b"key")
     alice, bob = who.name("alice"), who.name("bob")

@@ -62,7 +62,7 @@ def test_the_page_api_metrics_and_history_of_a_job(tmp_path: Path) -> None:
         httpx.get(serving.url)
 
 
-def test_the_page_of_a_job_knows_teams_and_keeps_silences_where_the_job_looks(tmp_path: Path) -> None:
+def test_the_page_of_a_job_knows_teams_and_keeps_silences_in_the_jobs_folder(tmp_path: Path) -> None:
     token = "t" * 20
     flags: dict[str, Flag] = {
         "web__token": token,

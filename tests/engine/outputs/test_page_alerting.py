@@ -99,7 +99,7 @@ def test_a_running_job_honours_a_silence_of_the_page_until_the_page_ends_it(tmp_
         ({**BEARER, "content-type": "application/x-www-form-urlencoded"}, 415),
     ],
 )
-def test_no_foreign_page_and_nobody_without_the_token_adds_a_silence(
+def test_neither_a_foreign_page_nor_a_request_without_the_token_adds_a_silence(
     tmp_path: Path, headers: dict[str, str], status: int
 ) -> None:
     with page(tmp_path) as client:
@@ -124,7 +124,7 @@ def test_without_a_token_nothing_is_changed_and_the_page_says_why(tmp_path: Path
     assert SilenceFiles(tmp_path / "alerts").names() == frozenset()
 
 
-def test_whom_a_proxy_has_signed_in_stands_as_who_asked(tmp_path: Path) -> None:
+def test_the_user_that_a_proxy_has_signed_in_is_the_author(tmp_path: Path) -> None:
     access = Access(proxy_header="X-User", proxies=(ip_network("127.0.0.0/8"),))
     with page(tmp_path, access, proxies=("127.0.0.0/8",)) as client:
         assert client.post(SILENCES, json=WANTED).status_code == 403

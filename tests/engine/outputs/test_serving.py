@@ -125,7 +125,7 @@ def test_a_damaged_table_costs_the_dashboard_its_memory_and_nothing_else(tmp_pat
     assert serving.snapshot.known.health.batch == 0
 
 
-def test_a_batch_that_cannot_be_shown_is_told_all_the_same(tmp_path: Path) -> None:
+def test_a_batch_that_cannot_be_shown_is_published_all_the_same(tmp_path: Path) -> None:
     serving = serving_at(Storage(tmp_path))
     writer = writer_of(Storage(tmp_path), serving)
     odd = deepcopy(BATCHES[0])
@@ -173,7 +173,7 @@ class Audited:
 BROKEN = [Outcome("findings", "ids are unique", holds=False, rows=9, breaking=2)]
 
 
-def test_an_audit_comes_after_so_many_batches_and_is_told(
+def test_an_audit_comes_after_so_many_batches_and_is_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = Audited(tmp_path, monkeypatch, BROKEN)

@@ -55,7 +55,7 @@ def test_findings_go_on_in_a_file_that_was_rotated_under_the_job(tmp_path: Path,
     assert ledger.load().jsonl_bytes == path.stat().st_size
 
 
-def test_the_console_is_told_news_and_no_history() -> None:
+def test_the_console_shows_news_and_no_history() -> None:
     (live,) = [finding for finding in BATCHES[0].findings if finding.kind == "rebalance"][:1]
     lines: list[str] = []
     sink = Lines(lambda finding: finding.id, lines.append)
@@ -64,7 +64,7 @@ def test_the_console_is_told_news_and_no_history() -> None:
     assert lines == [f"{live.id}\n"]
 
 
-def test_a_reader_of_the_console_who_stands_still_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_console_reader_that_stands_still_delays_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sinks, "WAITING", 2)
     goes_on, lines = threading.Event(), list[str]()
 

@@ -20,7 +20,9 @@ from rebalance_monitor.dashboard.web.past.past import MemoryPast
 from rebalance_monitor.engine.replay.feeding import Feed
 from rebalance_monitor.engine.replay.replaying import replay_capture
 from rebalance_monitor.engine.settings import detection_settings
-from tests.cli.support.reported import CASES, NAMES, expected, matching, unpacked
+from rebalance_monitor.lab.scoring.paging import counted_pages, worth_of
+from rebalance_monitor.lab.truth.recorded_suite import read_suite
+from tests.cli.support.reported import CASES, NAMES, expected, matching, unpacked, worth_a_page
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,13 +48,19 @@ def replayed(capture: Path) -> list[Finding]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_reported_case_is_told_as_it_was(name: str, captures: Path) -> None:
+def test_a_reported_case_is_published_as_it_was(name: str, captures: Path) -> None:
     found, truth = replayed(captures / name), expected(name)
     told = [(one.kind, one.phase, one.generation, [cause.cause for cause in one.causes]) for one in found]
     for pattern in truth["must"]:
         assert len(matching(pattern, found)) >= pattern.get("times", 1), (pattern, told)
     for pattern in truth["never"]:
         assert not matching(pattern, found), pattern
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reported_case_pages_for_what_was_worth_it_and_for_nothing_else(name: str, captures: Path) -> None:
+    pages = counted_pages(replayed(captures / name), worth_a_page(name))
+    assert (pages.wrong, pages.missing) == ({}, {})
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "advice" in expected(name)])
@@ -71,16 +79,19 @@ def test_a_reported_case_gets_the_advice_that_helps(
 
 
 @pytest.mark.parametrize("suite", sorted(path.name for path in SCENARIOS.iterdir() if path.is_dir()))
-def test_no_other_recorded_group_has_partitions_that_nobody_reads_or_a_worker_of_another_cluster(
+def test_no_other_recorded_group_has_unread_partitions_or_a_worker_of_another_cluster(
     suite: str,
 ) -> None:
+    """And it pages for storms alone, by the broker's log and the script."""
     found = list(replay_capture(SCENARIOS / suite / "capture", DetectionSettings()))
+    pages = counted_pages(found, worth_of(read_suite(SCENARIOS / suite).facts))
+    assert (pages.wrong, pages.missing) == ({}, {})
     assert not [one for one in found if one.kind is Kind.PARTITIONS_UNASSIGNED]
     causes = {entry.cause for one in found for entry in one.causes}
     assert Cause.CONNECT_CONFIGS_DIFFER not in causes
 
 
-def test_the_page_of_a_stuck_rebalance_and_explain_name_whom_it_waited_for(
+def test_the_page_of_a_stuck_rebalance_and_explain_name_the_awaited_member(
     captures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Not the newcomer that began it, which was there in the generation that ended it."""

@@ -64,7 +64,7 @@ def test_a_loss_of_what_was_marked_is_found_whatever_was_written_since(
 
 
 @given(LOGS, st.integers(1, 5), st.integers(1, 4), st.integers(0, 1))
-def test_a_loss_that_ends_told_once_is_found_later_too_whatever_was_written_since(
+def test_a_loss_that_ends_reported_once_is_found_later_too_whatever_was_written_since(
     log: list[int], lost: int, later: int, looks: int
 ) -> None:
     """The last look was before most was read, or there was none; then the ends told, and the job ended."""

@@ -38,7 +38,7 @@ def test_a_source_without_any_partition_is_blind_where_there_are_records(ends: d
     assert set(unreached_partitions(facts, {}, limited=True)) == set(facts.filled())
 
 
-def test_an_empty_topic_blinds_nobody() -> None:
+def test_an_empty_topic_is_not_blind() -> None:
     check = SightCheck(TopicFacts("t", "", "", {0: 7}, {0: 7}), limited=False)
     assert check.is_sure
     check.check_ends({})
@@ -135,7 +135,7 @@ def test_a_source_that_goes_back_is_a_topic_that_lost_records() -> None:
         check.check_ends({0: 11, 1: 6, 2: 0})
 
 
-def test_an_id_that_the_brokers_do_not_tell_is_no_other_topic() -> None:
+def test_an_id_that_the_brokers_do_not_return_is_no_other_topic() -> None:
     require_same(FACTS, replace(FACTS, id="", cluster_id=""))
 
 

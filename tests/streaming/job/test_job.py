@@ -59,19 +59,19 @@ def _gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "start_query", gone)
 
 
-def test_a_jvm_that_was_killed_is_a_dependency_that_is_away_and_is_told(tmp_path: Path) -> None:
+def test_a_jvm_that_was_killed_is_a_dependency_that_is_away_and_is_reported(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="ran out of memory"):
         end(tmp_path, Event())
     assert told(tmp_path) == ["the monitor stopped: Answer from Java side is empty"]
 
 
-def test_a_jvm_that_ended_for_want_of_heap_is_told_as_that_with_what_to_raise(tmp_path: Path) -> None:
+def test_a_jvm_that_ended_for_want_of_heap_is_reported_as_that_with_what_to_raise(tmp_path: Path) -> None:
     with pytest.raises(HeapError, match=r"ran out of heap\.\nRaise `spark\.driver\.memory`"):
         end(tmp_path, Event(), OOM_CODE)
     assert told(tmp_path) == [f"the monitor stopped: {NO_HEAP}"]
 
 
-def test_a_jvm_that_went_because_the_job_was_stopped_is_nothing_to_tell(tmp_path: Path) -> None:
+def test_a_jvm_that_ended_because_the_job_was_stopped_is_not_reported(tmp_path: Path) -> None:
     stop = Event()
     stop.set()
     end(tmp_path, stop)

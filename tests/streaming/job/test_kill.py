@@ -96,7 +96,7 @@ def covers(told: list[Decided], expected: list[Decided]) -> bool:
     return len(told) >= len(expected)
 
 
-def test_kills_at_any_moment_lose_nothing_double_nothing_and_tell_nothing_twice(
+def test_kills_at_any_moment_lose_nothing_double_nothing_and_publish_nothing_twice(
     lab_broker: LabBroker, tmp_path: Path
 ) -> None:
     # Shown with -s, and where it fails.

@@ -72,7 +72,7 @@ def test_what_an_older_dispatcher_remembers_is_kept(tmp_path: Path) -> None:
     assert Files(folder).memory.load() == memory
 
 
-def test_a_ledger_of_a_form_that_nobody_knows_is_refused_with_what_to_do() -> None:
+def test_a_ledger_of_an_unknown_form_is_refused_with_a_remedy() -> None:
     snapshot = replace(Ledger(STORAGES / "killed" / "ledger").load(), live={"groups": {"g": {}}})
     with pytest.raises(LedgerError, match="run that version, restore"):
         parts().restore(snapshot)

@@ -58,7 +58,7 @@ def test_chunks_of_a_lane_are_one_batch() -> None:
     assert rows_of(out) == expected
 
 
-def test_what_a_long_history_tells_leaves_in_parts_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_long_history_shows_leaves_in_parts_and_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     lanes, packs, whole, parts = Lanes(50, 1, 1), packs_of(TOPIC.rows), group_state(T0), group_state(T0)
     expected = operated([CLOCK, *packs], whole, lanes)
     monkeypatch.setattr("rebalance_monitor.streaming.rows.handover.PACK_ROWS", 3)

@@ -226,7 +226,9 @@ def test_old_versions_are_deleted_soon_in_a_folder_but_not_in_a_bucket_nor_where
     assert settings("state/1", {}) == usual
 
 
-def test_a_batch_whose_sink_failed_runs_again_and_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_whose_sink_failed_runs_again_and_is_published_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     put_topics(tmp_path / "in")
     writer = writer_at(tmp_path)
     lines = Storage(tmp_path).jsonl

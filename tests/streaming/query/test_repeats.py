@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from(["before", "after", "between"]), st.integers(0, len(BATCHES)))))
-def test_wherever_the_process_dies_each_finding_is_told_once(
+def test_wherever_the_process_dies_each_finding_is_published_once(
     tmp_path_factory: pytest.TempPathFactory, deaths: list[tuple[str, int]]
 ) -> None:
     storage = Storage(tmp_path_factory.mktemp("job"))
@@ -84,7 +84,7 @@ def test_a_checkpoint_older_than_the_ledger_costs_no_finding_and_doubles_none_bu
         assert found == expected
 
 
-def test_a_known_number_without_a_record_tells_what_the_clock_says_since(tmp_path: Path) -> None:
+def test_a_known_number_without_a_record_shows_what_the_clock_says_since(tmp_path: Path) -> None:
     """Spark's log has lost its newest batches, and nothing is written any more: all consumers are down."""
     clock = replace(BATCHES[0].findings[0], shard=None, offset=None)
     writer = writer_at(Storage(tmp_path))
@@ -139,7 +139,7 @@ def test_a_batch_that_failed_half_way_counts_once_in_the_same_process(tmp_path: 
     assert told(storage) == undisturbed(tmp_path / "calm")
 
 
-def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_told_before_it_runs_again(
+def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_published_before_it_runs_again(
     tmp_path: Path,
 ) -> None:
     """The main loop speaks whenever no batch is being told: also before it knows that one has failed."""
@@ -156,7 +156,9 @@ def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_told_before_it_r
     assert (found.rollup, found.jsonl_bytes) == (expected.rollup, expected.jsonl_bytes)
 
 
-def test_a_batch_that_tells_less_when_it_runs_again_leaves_nothing_of_the_first_try(tmp_path: Path) -> None:
+def test_a_batch_that_publishes_less_when_it_runs_again_leaves_nothing_of_the_first_try(
+    tmp_path: Path,
+) -> None:
     """What the probe saw during the first try is told by nobody then: the group may be stable by now."""
     storage = Storage(tmp_path)
     seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)

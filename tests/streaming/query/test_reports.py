@@ -42,6 +42,6 @@ def test_progress_of_other_sources_is_passed_over() -> None:
 
 
 @pytest.mark.parametrize("ends", [None, {}, {"other": {"0": 1}}])
-def test_a_source_that_tells_no_offsets_has_read_nothing(ends: object) -> None:
+def test_a_source_without_offsets_has_read_nothing(ends: object) -> None:
     progress = {"sources": [{"description": "KafkaV2[...]", "endOffset": ends}]}
     assert source_ends(progress, "__consumer_offsets") == {}

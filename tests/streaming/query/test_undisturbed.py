@@ -42,7 +42,7 @@ def gone(number: int, kind: Kind) -> Finding:
 SESSION, POLL = Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED
 
 
-def test_who_went_is_left_to_looks_where_they_timed_the_barrier_and_nowhere_else() -> None:
+def test_samples_decide_departures_only_where_they_timed_the_join_phase() -> None:
     found = [rebalance(1, looked=False), gone(1, POLL), rebalance(2, looked=False), gone(2, POLL)]
     told = [rebalance(1, looked=True), gone(1, SESSION), rebalance(2, looked=False), gone(2, POLL)]
     ours, expected = both(told, found, GROUPS)
@@ -63,12 +63,12 @@ def test_who_went_is_left_to_looks_where_they_timed_the_barrier_and_nowhere_else
         pytest.param([rebalance(1, looked=True), gone(1, SESSION), gone(1, POLL)], id="told twice"),
     ],
 )
-def test_what_looks_say_must_be_told_once(told: list[Finding]) -> None:
+def test_findings_of_samples_must_be_published_once(told: list[Finding]) -> None:
     with pytest.raises(AssertionError):
         require_by_looks(told)
 
 
-def test_what_looks_are_not_sure_of_need_not_be_told() -> None:
+def test_findings_of_which_samples_are_not_sure_may_be_missing() -> None:
     require_by_looks([rebalance(1, looked=True, confidence=0.3)])
 
 

@@ -57,7 +57,7 @@ def test_tasks_read_each_offset_between_once(start: dict[str, int], end: dict[st
     assert all(dealt)
 
 
-def test_offsets_look_as_those_of_the_connector_do() -> None:
+def test_offsets_have_the_form_of_the_connectors() -> None:
     progress = {"sources": [{"description": NAME, "endOffset": {OFFSETS_TOPIC: {"3": 7}}}]}
     assert source_ends(progress, OFFSETS_TOPIC) == {3: 7}
     assert spans({}, {"3": 7, "4": 0}) == [(3, 0, 7)]
@@ -102,7 +102,7 @@ def by_place(batches: Iterable[pa.RecordBatch]) -> dict[tuple[int, int], tuple[A
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-def test_a_job_with_it_is_killed_and_tells_what_the_topic_holds(
+def test_a_job_with_it_is_killed_and_shows_what_the_topic_holds(
     lab_broker: LabBroker, tmp_path: Path
 ) -> None:
     rig = Rig(lab_broker.bootstrap, tmp_path, {"source": {"reader": "python"}})

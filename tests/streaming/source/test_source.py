@@ -64,7 +64,7 @@ def test_the_configuration_overrides_every_default() -> None:
     assert (found["spark.sql.shuffle.partitions"], found["spark.master"]) == ("16", "yarn")
 
 
-def test_the_jvms_log_has_our_form_and_who_sets_java_options_keeps_them() -> None:
+def test_the_jvms_log_has_our_form_and_configured_java_options_are_kept() -> None:
     options = session_settings({"spark.driver.extraJavaOptions": "-Xss2m", "spark.log.level": "WARN"}, [], {})
     layout, scratch, own = shlex.split(options["spark.driver.extraJavaOptions"])
     assert Path(scratch.removeprefix("-Djava.io.tmpdir=")).stat().st_mode & 0o777 == 0o700

@@ -64,7 +64,7 @@ print("pandas" in sys.modules, gc.get_freeze_count() > 10_000, len(gc.get_object
 """
 
 
-def test_the_libraries_of_a_task_are_no_part_of_a_workers_look_for_garbage() -> None:
+def test_garbage_collection_in_a_worker_skips_the_libraries_of_a_task() -> None:
     pytest.importorskip("pyspark")
     done = subprocess.run([sys.executable, "-c", PREPARED], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "True", "True"]

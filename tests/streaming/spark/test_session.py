@@ -63,7 +63,7 @@ def test_secrets_reach_spark_whole_but_no_command_line_and_results_have_no_limit
 
 
 @pytest.mark.spark
-def test_a_jvm_that_cannot_start_is_named_with_what_to_look_at() -> None:
+def test_a_jvm_that_cannot_start_is_named_with_what_to_check() -> None:
     asks = """
 import sys
 from rebalance_monitor.streaming.spark.session import NoJvmError, start_session

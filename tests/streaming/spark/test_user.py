@@ -53,7 +53,7 @@ def test_a_user_without_a_name_may_watch(lab_broker: LabBroker) -> None:
 
 
 @nameless
-def test_a_user_without_home_is_told_where_to_name_one() -> None:
+def test_a_user_without_home_learns_where_to_name_one() -> None:
     program = "from rebalance_monitor.cluster.jars.ivy import cache_folder; cache_folder()"
     environment = {
         name: value for name, value in os.environ.items() if name not in {"HOME", "XDG_CACHE_HOME"}

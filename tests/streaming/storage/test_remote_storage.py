@@ -113,7 +113,7 @@ def verb(config: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_a_job_on_a_uri_tells_once_and_goes_on_after_a_kill(
+def test_a_job_on_a_uri_publishes_each_finding_once_and_goes_on_after_a_kill(
     lab_broker: LabBroker, tmp_path: Path, kept: Kept
 ) -> None:
     group = f"remote-{kept.name}"

@@ -74,7 +74,7 @@ def test_a_test_that_does_not_arrive_says_why(config: str, capsys: pytest.Captur
     assert "there are: sre, hook, away" in capsys.readouterr().err
 
 
-def test_routes_say_who_and_why(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_routes_name_the_receivers_and_the_reason(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["alerts", "routes", "orders", "pay-1", "test-1", "-c", config, "-o", "jsonl"]) == 0
     told = [row for row in rows(capsys) if "receiver" in row]
     found = {(row["group"], row["alert"], row["receiver"], row["why"], row["now"]) for row in told}
@@ -84,7 +84,9 @@ def test_routes_say_who_and_why(config: str, capsys: pytest.CaptureFixture[str])
     assert ("test-1", "storm", "nobody (nobody)", 'group=~"test-.*"', "notifies") in found
 
 
-def test_what_is_too_light_to_be_told_is_said_so(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_alert_below_the_minimum_severity_is_marked_so(
+    config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["alerts", "routes", "orders", "--alert", "rebalance", "-c", config, "-o", "jsonl"]) == 0
     (row,) = rows(capsys)
     assert row["why"] == "below `minimum_severity` warning"
@@ -131,7 +133,7 @@ def test_a_stored_finding_is_previewed_by_its_id(config: str, tmp_path: Path) ->
     assert run(["alerts", "preview", "ffffffffffffffff", "-c", config]) == 2
 
 
-def test_a_capture_tells_who_would_have_been_told_what_and_when(
+def test_a_capture_shows_each_notification_that_would_have_been_sent(
     config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["replay", "--alerts", "--capture", str(CAPTURE), "-c", config, "-o", "jsonl"]) == 0

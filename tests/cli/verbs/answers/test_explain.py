@@ -73,7 +73,7 @@ def test_the_table_names_partitions_by_ranges(capture: Path, capsys: pytest.Capt
     assert "4: orders 0-3" in capsys.readouterr().out
 
 
-def test_what_happened_is_told_newest_first_with_causes(
+def test_what_happened_is_reported_newest_first_with_causes(
     capture: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     newest, oldest = explained(capture, capsys)["rebalances"]
@@ -151,7 +151,7 @@ def test_whatever_decode_prints_of_a_group_explain_has_something_to_say_of(
 
 
 @pytest.mark.broker
-def test_a_broker_tells_the_coordinator_the_state_and_the_partition_counts(
+def test_a_broker_shows_the_coordinator_the_state_and_the_partition_counts(
     lab_broker: LabBroker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     admin = AdminClient({"bootstrap.servers": lab_broker.bootstrap})

@@ -66,7 +66,7 @@ def test_groups_are_the_same_from_monitor_and_tables(
     ] == sorted(str(row["group"]) for row in live if "sigkill" in str(row["group"]))
 
 
-def test_history_tells_generations_causes_and_who(
+def test_history_lists_generations_causes_and_members(
     capsys: pytest.CaptureFixture[str], url: str, tables: Path
 ) -> None:
     over_http = rows(capsys, "history", known.STORMY, "--url", url)
@@ -115,7 +115,7 @@ def test_nothing_known_is_exit_code_one(capsys: pytest.CaptureFixture[str], url:
     assert "\x1b" not in capsys.readouterr().err
 
 
-def test_nobody_who_answers_is_exit_code_three(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_no_answer_is_exit_code_three(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(["groups", "--url", "http://127.0.0.1:9"]) == ExitCode.UNREACHABLE
     assert run(["groups", "--tables", str(tmp_path)]) == ExitCode.UNREACHABLE
     missing = ["--set", "web.port=9", "--set", f"storage.path={tmp_path / 'none'}"]
@@ -139,7 +139,7 @@ def foreign_findings(storage: Storage) -> None:
 
 
 @pytest.mark.parametrize("break_", [damaged_groups, damaged_findings, foreign_findings])
-def test_tables_that_cannot_be_read_are_told_by_their_place(
+def test_tables_that_cannot_be_read_are_reported_by_their_place(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, break_: Callable[[Storage], None]
 ) -> None:
     break_(storage_at(tmp_path))
@@ -147,7 +147,7 @@ def test_tables_that_cannot_be_read_are_told_by_their_place(
     assert str(tmp_path) in capsys.readouterr().err
 
 
-def test_a_proxy_that_answers_in_the_place_of_the_monitor_is_told_by_its_status(
+def test_a_proxy_that_answers_in_the_place_of_the_monitor_is_reported_by_its_status(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with Fake() as proxy:

@@ -114,7 +114,7 @@ def test_a_killed_member_is_found_and_named_without_spark(capture: Path) -> None
     assert all(finding.detected_at - finding.at >= 0 for finding in found)
 
 
-def test_whoever_takes_the_findings_one_by_one_has_its_garbage_collected_between_them(capture: Path) -> None:
+def test_garbage_is_collected_between_findings_that_are_taken_one_by_one(capture: Path) -> None:
     watched: list[bool] = []
 
     def watch(*_: object) -> None:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.lag.costs.impact import WEIGHTS, Impact, impact, weigh
@@ -63,6 +64,14 @@ def test_a_group_whose_last_member_said_goodbye_is_no_warning_for_what_waits() -
     settings = DetectionSettings()
     assert weigh(left, Impact.WAITING, settings) is Severity.INFO
     assert weigh(lost, Impact.WAITING, settings) is Severity.WARNING
+
+
+def test_a_last_member_that_did_not_poll_in_time_is_at_fault_though_it_left() -> None:
+    late = replace(
+        finding(Kind.GROUP_EMPTY, Severity.INFO, ended_by="leave"),
+        causes=(CauseEntry(Cause.POLL_INTERVAL_EXCEEDED, 0.7, ""),),
+    )
+    assert weigh(late, Impact.WAITING, DetectionSettings()) is Severity.WARNING
 
 
 totals = st.lists(st.tuples(st.integers(0, 100), st.integers(0, 1_000)), max_size=20).map(sorted)

@@ -1,8 +1,11 @@
 """What an incident costs: the records that waited for it, its severity by them, when the group caught up."""
 
+from dataclasses import replace
+
 import pytest
 
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT
 from tests.coordinator.lag.world import STEP, T0, World, finding, summary
 
 
@@ -57,6 +60,17 @@ def test_a_storm_is_as_bad_as_what_waits_for_it(rate: int, severity: Severity) -
     world.run(6, reads=(), rate=rate, rebalancing=True)
     (told,) = world.lag.priced([finding(Kind.STORM, world.at, "opened", opened_at=began)])
     assert told.severity is severity
+
+
+def test_a_storm_that_lasts_for_longer_than_totals_are_kept_is_no_page_for_what_always_waits() -> None:
+    world = World()
+    world.commit({0: 80})
+    world.run(20, reads=(1, 2, 3), rate=0)
+    opened = finding(Kind.STORM, world.at, "opened", opened_at=world.at)
+    told = world.lag.priced([opened])
+    world.run(TOTALS_KEPT + 10, reads=(1, 2, 3), rate=0)
+    told += world.lag.priced([replace(opened, id="u", phase="updated", at=world.at)])
+    assert [one.severity for one in told] == [Severity.WARNING] * 2
 
 
 def test_without_ends_a_storm_is_what_it_was() -> None:

@@ -26,13 +26,13 @@ def test_a_glitch_that_is_over_at_the_next_sample_is_no_rewind() -> None:
     world.run(10)
     end = world.ends[0]
     world.commit({0: end - 1})
-    world.lag.publish({"g": positions.published(world.held)}, world.at)
+    world.lag.publish({"g": positions.copied(world.held)}, world.at)
     world.commit({0: end})
     world.look()
     assert not world.found
 
 
-@given(st.integers(1, 90), st.booleans())
+@given(st.integers(2, 90), st.booleans())
 def test_records_are_lost_only_above_the_committed_offset(begin: int, beyond: bool) -> None:  # noqa: FBT001
     world = World()
     world.commit(dict.fromkeys(range(4), 90))
@@ -45,6 +45,107 @@ def test_records_are_lost_only_above_the_committed_offset(begin: int, beyond: bo
     assert len(lost) == beyond
     if beyond:
         assert (lost[0].severity, lost[0].details["records"]) == (Severity.CRITICAL, begin)
+
+
+def test_a_position_at_a_transaction_s_marker_loses_nothing_when_retention_empties_the_topic() -> None:
+    world = World(ends=[91] * 4)
+    world.commit(dict.fromkeys(range(4), 90))
+    world.run(3, reads=(), rate=0)
+    world.begins = [91] * 4
+    world.run(3, reads=(), rate=0)
+    assert not world.found
+    # From here on what comes is lost as ever.
+    world.ends = [500] * 4
+    world.look()
+    world.begins = [400] * 4
+    world.look()
+    (told,) = world.of(Kind.RECORDS_LOST)
+    assert told.details["records"] == 4 * 310
+
+
+def lagging(world: World, looks: int, *, reads: int, comes: int) -> None:
+    """Partition 0 is read, that much a sample, while that much comes."""
+    for _ in range(looks):
+        world.ends = [world.ends[0] + comes, *world.ends[1:]]
+        position = world.lag.board.groups["g"].places.get("orders", 0)
+        assert position is not None
+        world.commit({0: position.offset + reads})
+        world.look()
+
+
+@pytest.mark.parametrize("reset", ["earliest", "latest"])
+def test_records_that_a_commit_jumped_over_as_retention_deleted_them_are_lost(reset: str) -> None:
+    """Such a group has committed beyond the new first offset before anybody sees that this passed it."""
+    world = World(ends=[1_000_000, 100, 100, 100])
+    world.commit({0: 1_000, 1: 100, 2: 100, 3: 100})
+    world.look()
+    lagging(world, 5, reads=10, comes=100)
+    world.begins[0] = 50_000
+    world.commit({0: 50_010 if reset == "earliest" else world.ends[0]})
+    world.look()
+    (told,) = world.of(Kind.RECORDS_LOST)
+    assert told.severity is Severity.CRITICAL
+    assert 48_000 < int(told.details["records"]) < 49_000
+    world.run(20, reads=(), rate=0)
+    assert len(world.of(Kind.RECORDS_LOST)) == 1
+
+
+@given(st.integers(1, 1_000), st.integers(1, 4))
+def test_a_group_that_reads_on_while_retention_follows_it_loses_nothing(reads: int, faster: int) -> None:
+    world = World(ends=[10_000_000, 100, 100, 100])
+    world.commit({0: 1_000, 1: 100, 2: 100, 3: 100})
+    world.look()
+    read = 1_000
+    for look in range(20):
+        more = reads * (faster if look == 10 else 1)
+        read += more
+        # What it has just read is gone at once.
+        world.begins[0] = read
+        lagging(world, 1, reads=more, comes=reads)
+    assert not world.of(Kind.RECORDS_LOST)
+
+
+HOUR = 720
+"""Samples in an hour."""
+
+
+def hours(world: World, count: int, *, reads: bool) -> None:
+    """A segment an hour: what came an hour ago is deleted at once; the group reads as much, or nothing."""
+    for _ in range(count):
+        world.begins[0] += 3_600
+        lagging(world, 1, reads=0, comes=0)
+        for _ in range(6):
+            lagging(world, 1, reads=600 * reads, comes=600)
+            world.at += (HOUR // 6 - 1) * 5_000
+
+
+def test_retention_in_segments_of_an_hour_is_no_danger_for_a_group_that_keeps_its_distance() -> None:
+    world = World(ends=[1_000_000, 100, 100, 100])
+    world.commit({0: 20_000, 1: 100, 2: 100, 3: 100})
+    world.look()
+    hours(world, 24, reads=True)
+    assert not [one for one in world.found if one.kind in {Kind.RECORDS_EXPIRING, Kind.RECORDS_LOST}]
+
+
+def test_a_group_that_stands_still_is_warned_of_before_retention_in_segments_reaches_it() -> None:
+    world = World(ends=[1_000_000, 100, 100, 100])
+    world.commit({0: 20_000, 1: 100, 2: 100, 3: 100})
+    world.look()
+    hours(world, 8, reads=False)
+    warned, lost = world.of(Kind.RECORDS_EXPIRING), world.of(Kind.RECORDS_LOST)
+    assert [one.phase for one in warned] == ["opened"]
+    assert len(lost) == 1
+    assert lost[0].at - warned[0].at >= HOUR * 5_000
+    assert int(warned[0].details["left_ms"]) <= SETTINGS.records_expiring_ms
+
+
+def test_a_position_of_a_topic_that_was_made_anew_did_not_go_back() -> None:
+    world = World()
+    world.run(10)
+    world.ends = [7] * 4
+    world.commit(dict.fromkeys(range(4), 5))
+    world.look()
+    assert not world.of(Kind.OFFSETS_REWOUND)
 
 
 def test_what_was_lost_before_the_first_sample_is_not_reported() -> None:

@@ -1,7 +1,8 @@
-"""The finding about one departed member, published beside the `rebalance` or `group_empty` that it caused.
+"""Which departed members have a finding of their own, beside the rebalance that they caused.
 
-Records decide it in the operator (`report.py`) and probe samples once more on the driver
-(`reattribution.py`): what it is and how much it says are the same for both.
+The model gives each member its causes (`verdicts.py`). Here they become the kind of its finding, with a
+confidence, a severity and details, or no finding. Records decide that in the operator, and the driver decides
+it again by probe samples, with the same functions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ KIND_OF = {
     Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
     Cause.JOIN_DEADLINE_MISSED: Kind.POLL_INTERVAL_EXCEEDED,
 }
-"""A member that lives and does not poll leaves by itself, or is removed at the join deadline: one fault."""
+"""Cause -> kind. A live member that does not poll leaves, or is removed at the join deadline: one fault."""
 
 _CERTAIN = 0.97
 
@@ -61,12 +62,15 @@ def _kind_by(causes: Sequence[CauseEntry]) -> tuple[Kind, float] | None:
 
 
 def severity_of(kind: Kind, seen: Measured) -> Severity | None:
-    """Return its severity, None for the kind's own: the session that a planned stop leaves is no warning."""
+    """Return the severity of a member's finding, None for the kind's own.
+
+    A client that sends no LeaveGroup expires after a planned stop too, so its expiry is no warning.
+    """
     return Severity.INFO if kind is Kind.SESSION_TIMEOUT and not seen.goodbye else None
 
 
 def details_of(seen: Measured, rebalance: str) -> Details:
-    """Return what was measured, in ms, and the id of the finding beside which it stands."""
+    """Return the measured numbers, ms; `rebalance`: id of the finding whose causes contain the member's."""
     return {
         "silence_ms": seen.silence,
         "session_timeout_ms": seen.session,

@@ -1,0 +1,189 @@
+"""The ends of all topics at one sample as columns, and the recent ones: what positions are compared with.
+
+Each partition of a topic has a row; the last row stands for all that no broker answered. Which rows the
+partitions of a group have is remembered with their layout, for as long as topics keep their partitions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.lag.packed.columns import Ints
+    from rebalance_monitor.coordinator.lag.packed.layout import Layout
+    from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+
+class Numbering:
+    """The row of each topic's first partition, and how many it has."""
+
+    __slots__ = ("counts", "first", "rows", "topics")
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.topics, self.counts = tuple(counts), tuple(counts.values())
+        begins = np.cumsum([0, *self.counts])
+        self.first = dict(zip(self.topics, begins.tolist(), strict=False))
+        self.rows = int(begins[-1])
+
+    def of(self, layout: Layout) -> bytes:
+        """Return the rows of a group's partitions, 64 bits each."""
+        if layout.rows[0] is not self:
+            layout.rows = self, self._rows(layout)
+        return layout.rows[1]
+
+    def _rows(self, layout: Layout) -> bytes:
+        found = np.full(layout.size, self.rows, np.int64)
+        sizes = dict(zip(self.topics, self.counts, strict=True))
+        for topic, start, numbers in layout.spans():
+            own = np.asarray(numbers, np.int64)
+            rows = own + self.first.get(topic, 0)
+            rows[own >= sizes.get(topic, 0)] = self.rows
+            found[start : start + len(own)] = rows
+        return found.tobytes()
+
+
+def numbering_of(sample: EndsSample, before: Numbering | None) -> Numbering:
+    """Return the numbering of a sample: the same object where topics and partitions are the same."""
+    counts = {topic: len(ends) for topic, ends in sample.latest.items()}
+    if before is not None and (before.topics, before.counts) == (tuple(counts), tuple(counts.values())):
+        return before
+    return Numbering(counts)
+
+
+class EndsColumns:
+    """One sample: `latest` and `earliest` by row. `known`: the recent ends of each of its topics."""
+
+    def __init__(self, sample: EndsSample, numbering: Numbering, known: Mapping[str, TopicEnds]) -> None:
+        self.asked_at, self.at = sample.asked_at, sample.at
+        self.numbering = numbering
+        self.latest = self._column(sample.latest)
+        self.earliest = self._column(sample.earliest) if sample.earliest else None
+        self._known = [known[topic] for topic in numbering.topics]
+        self._rows: list[tuple[Ints, Ints]] = []
+        self._kept = max((len(one.at) for one in self._known), default=0)
+
+    def lag(self, rows: Ints, offset: Ints, committed: Ints, as_of: Ints) -> tuple[Ints, Ints, Ints]:
+        """Return ends, records that wait, and ages (ms) of the oldest of these; UNKNOWN where nobody knows.
+
+        `rows`: of the partitions with these positions, committed at `committed` and compared as of `as_of`
+        (ms each).
+        """
+        ends = self.latest[rows]
+        waiting = records(offset, committed, ends, self.asked_at)
+        some = np.flatnonzero(waiting > 0)
+        then = np.maximum(offset[some], self._ends_at(rows[some], as_of[some]))
+        ends[some] = np.minimum(ends[some], then)
+        waiting[some] = ends[some] - offset[some]
+        ages = np.where(waiting == UNKNOWN, UNKNOWN, 0)
+        some = some[waiting[some] > 0]
+        now = np.maximum(as_of[some], committed[some])
+        ages[some] = self._ages(rows[some], offset[some], now)
+        return ends, waiting, ages
+
+    def _ends_at(self, rows: Ints, at: Ints) -> Ints:
+        """Return the ends at `at` (ms), interpolated; outside of the samples those of the nearest one."""
+        found = np.full(len(rows), UNKNOWN, np.int64)
+        after, behind = np.zeros(len(rows), np.int64), np.full(len(rows), UNKNOWN, np.int64)
+        left = np.arange(len(rows))
+        for number in range(self._kept):
+            if not len(left):
+                break
+            when, ends = self._recent(number, rows[left])
+            is_known, is_after = ends != UNKNOWN, when > at[left]
+            newer = left[is_known & is_after]
+            after[newer], behind[newer] = when[is_known & is_after], ends[is_known & is_after]
+            done = is_known & ~is_after
+            own = left[done]
+            found[own] = _between((when[done], ends[done]), (after[own], behind[own]), at[own])
+            left = left[~done]
+        found[left] = behind[left]
+        return found
+
+    def _ages(self, rows: Ints, offset: Ints, now: Ints) -> Ints:
+        """Return how long ago (ms, at `now`) the records at these offsets were written.
+
+        0 where no record stands there yet; the least that it may be where it came before the first sample.
+        """
+        found = np.full(len(rows), UNKNOWN, np.int64)
+        stop, behind = np.full(len(rows), UNKNOWN, np.int64), np.zeros(len(rows), np.int64)
+        left = np.arange(len(rows))
+        for number in range(self._kept):
+            if not len(left):
+                break
+            when, ends = self._recent(number, rows[left])
+            is_known, is_behind = ends != UNKNOWN, ends > offset[left]
+            newer = left[is_known & is_behind]
+            stop[newer], behind[newer] = when[is_known & is_behind], ends[is_known & is_behind]
+            done = is_known & ~is_behind
+            own = left[done]
+            written = _written(offset[own], (when[done], ends[done]), (stop[own], behind[own]))
+            low, high = np.maximum(0, now[own] - stop[own]), np.maximum(0, now[own] - when[done])
+            age = np.minimum(high, np.maximum(low, np.rint(now[own] - written).astype(np.int64)))
+            found[own] = np.where(stop[own] == UNKNOWN, 0, age)
+            left = left[~done]
+        found[left] = np.where(stop[left] == UNKNOWN, UNKNOWN, np.maximum(0, now[left] - stop[left]))
+        return found
+
+    def _recent(self, number: int, rows: Ints) -> tuple[Ints, Ints]:
+        """Return times (ms) and ends of the sample that is `number` before the newest one of each topic."""
+        while len(self._rows) <= number:
+            self._rows.append(self._made(-1 - len(self._rows)))
+        when, ends = self._rows[number]
+        return when[rows], ends[rows]
+
+    def _made(self, place: int) -> tuple[Ints, Ints]:
+        counts = self.numbering.counts
+        known = [one.rows[place] if -place <= len(one.at) else None for one in self._known]
+        times = [one.at[place] if -place <= len(one.at) else UNKNOWN for one in self._known]
+        cut = [
+            b"\xff" * (8 * count) if row is None else memoryview(row)[:count]
+            for row, count in zip(known, counts, strict=True)
+        ]
+        when = np.repeat(np.array([*times, UNKNOWN], np.int64), [*counts, 1])
+        return when, np.frombuffer(b"".join([*cut, b"\xff" * 8]), np.int64)
+
+    def _column(self, ends: Mapping[str, tuple[int, ...]]) -> Ints:
+        column = np.full(self.numbering.rows + 1, UNKNOWN, np.int64)
+        for (topic, first), count in zip(self.numbering.first.items(), self.numbering.counts, strict=True):
+            own = ends.get(topic, ())[:count]
+            column[first : first + len(own)] = own
+        return column
+
+
+def records(offset: Ints, committed: Ints, ends: Ints, asked_at: int) -> Ints:
+    """Return how many records wait, as `arithmetic.records` does of one partition; UNKNOWN for None."""
+    waiting = ends - offset
+    beyond = np.where(committed >= asked_at - SKEW_MS, 0, UNKNOWN)
+    waiting = np.where(waiting < 0, beyond, waiting)
+    waiting[(offset < 0) | (ends == UNKNOWN)] = UNKNOWN
+    return waiting
+
+
+def _between(first: tuple[Ints, Ints], last: tuple[Ints, Ints], at: Ints) -> Ints:
+    """Return the ends at `at` between two samples (time, ends); the first where the last is not known."""
+    (begin, before), (stop, behind) = first, last
+    is_last = behind == UNKNOWN
+    whole = np.where(is_last, 1, stop - begin)
+    # In two parts: the product of records and milliseconds may not fit.
+    each, rest = np.divmod(np.where(is_last, 0, behind - before), whole)
+    found: Ints = before + each * (at - begin) + rest * (at - begin) // whole
+    return found
+
+
+def _written(offset: Ints, first: tuple[Ints, Ints], last: tuple[Ints, Ints]) -> Floats:
+    """Return when the records at these offsets were written, interpolated between two samples."""
+    (begin, before), (stop, behind) = first, last
+    count = np.where(behind > before, behind - before, 1)
+    written = begin + (offset + 1 - before) / count * (stop - begin)
+    return written.astype(np.float64)

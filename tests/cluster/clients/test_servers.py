@@ -1,0 +1,149 @@
+"""What is no Kafka broker is named before a client believes what it answers: some would end the process."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rebalance_monitor.cluster.clients.servers import CORRELATION, LARGEST, require_brokers
+from rebalance_monitor.cluster.clients.trial import require_accepted
+from rebalance_monitor.cluster.errors import BrokerUnreachableError
+from rebalance_monitor.config.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Serve = Callable[[socket.socket], Any]
+
+BROKER = struct.pack(">hBhhhBiB", 0, 2, 18, 0, 4, 0, 0, 0)
+ONE = "is no Kafka broker."
+NO_FRAME = "begins an answer and does not end it"
+
+
+def says(*parts: bytes) -> Serve:
+    """A server that says so at once, whatever it is asked."""
+
+    def serve(link: socket.socket) -> None:
+        for part in parts:
+            link.sendall(part)
+        link.recv(1_024)
+        time.sleep(1)
+
+    return serve
+
+
+def without_end(part: bytes) -> Serve:
+    def serve(link: socket.socket) -> None:
+        while True:
+            link.sendall(part)
+
+    return serve
+
+
+def answers(body: bytes, size: int | None = None) -> Serve:
+    """A server that gives each request this body, as long as it likes to say."""
+
+    def serve(link: socket.socket) -> None:
+        while len(asked := link.recv(1_024)) > 11:
+            length = 4 + len(body) if size is None else size
+            link.sendall(struct.pack(">i", length) + asked[8:12] + body)
+
+    return serve
+
+
+def echoes(link: socket.socket) -> None:
+    while asked := link.recv(1_024):
+        link.sendall(asked)
+
+
+@contextmanager
+def server(serve: Serve) -> Iterator[str]:
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+    def one(link: socket.socket) -> None:
+        with suppress(OSError), link:
+            serve(link)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+STRANGERS: dict[str, tuple[Serve, str]] = {
+    "http": (says(b"HTTP/1.1 400 Bad Request\r\nServer: x\r\n\r\n"), "it says 'HTTP/1.1 400 Bad Request'."),
+    "ssh": (says(b"SSH-2.0-OpenSSH_9.6\r\n"), "it says 'SSH-2.0-OpenSSH_9.6'."),
+    "tls": (says(b"\x15\x03\x01\0\x02\x02\x46"), "speaks TLS, and `security.protocol` is PLAINTEXT."),
+    "zeros without end": (without_end(bytes(65_536)), ONE),
+    "letters without end": (without_end(b"x" * 65_536), "it says 'xxxx"),
+    "empty frames": (says(bytes(4), bytes(4)), ONE),
+    "a huge length": (answers(b"", 2**31 - 1), ONE),
+    "a length below zero": (answers(b"", -1), ONE),
+    "90 MB": (answers(b"", 90_000_000), ONE),
+    "a frame of zeros": (answers(bytes(16)), ONE),
+    "more than there is": (answers(struct.pack(">hBB", 0, 0xFF, 0x7F)), ONE),
+    "an answer without an end": (answers(bytes(8), LARGEST), NO_FRAME),
+    "its own question": (echoes, ONE),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_what_is_no_broker_is_named_by_its_first_bytes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.servers.SNIFF_S", 0.6)
+    serve, sentence = STRANGERS[kind]
+    with server(serve) as strange, server(answers(BROKER)) as broker:
+        with pytest.raises(BrokerUnreachableError) as told:
+            require_brokers([broker, strange], {})
+        assert strange in told.value.what
+        assert sentence in told.value.what
+        assert told.value.remedy
+
+
+def test_brokers_and_servers_that_are_silent_or_away_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.servers.SNIFF_S", 0.2)
+    refused = answers(struct.pack(">hihhh", 35, 1, 18, 0, 2))
+    with server(answers(BROKER)) as one, server(refused) as other, server(lambda _: time.sleep(1)) as silent:
+        require_brokers([one, other, silent, "127.0.0.1:1", "no-such-host.invalid:1"], {})
+
+
+def test_a_frame_of_zeros_that_makes_librdkafka_abort_is_an_error_of_ours() -> None:
+    code = (
+        "import sys; from rebalance_monitor.cluster.clients.trial import require_answer\n"
+        "try: require_answer({'bootstrap.servers': sys.argv[1]})\n"
+        "except Exception as error: print(error)"
+    )
+    with server(answers(bytes(60))) as strange:
+        done = subprocess.run(
+            [sys.executable, "-c", code, strange], capture_output=True, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"What answers at {strange} {ONE}"), done
+
+
+def test_a_check_of_the_configuration_connects_to_nothing() -> None:
+    asked: list[bytes] = []
+    with server(lambda link: asked.append(link.recv(1_024))) as listener:
+        require_accepted({"bootstrap.servers": listener})
+        with pytest.raises(ConfigError, match="refuses `kafka:`"):
+            require_accepted({"bootstrap.servers": listener, "metadata.max.age.ms": "0"})
+        time.sleep(0.3)
+    assert asked == []
+
+
+def test_the_request_is_one_that_every_broker_answers() -> None:
+    asked: list[bytes] = []
+    with server(lambda link: asked.append(link.recv(1_024))) as listener:
+        require_brokers([listener], {})
+    size, key, version, correlation, length = struct.unpack_from(">ihhih", asked[0])
+    assert (size, key, version, correlation) == (len(asked[0]) - 4, 18, 3, CORRELATION)
+    assert asked[0][14:] == b"rebalance-monitor" + b"\0" + b"\x12rebalance-monitor" + b"\x021" + b"\0"
+    assert length == len("rebalance-monitor")

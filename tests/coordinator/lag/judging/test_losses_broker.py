@@ -1,0 +1,150 @@
+"""Losses on a real broker: what retention, DeleteRecords and topics made anew do to committed offsets."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+
+from rebalance_monitor.cluster.ends.offsets import OffsetsClient, Which
+from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
+from tests.coordinator.lag.real import Monitor, commit, config, order, produce
+
+pytestmark = [pytest.mark.broker, pytest.mark.slow]
+SETTINGS = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
+TOPICS = ("at", "beyond", "marked", "emptied", "anew", "resets")
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[LabBroker]:
+    with LabBroker(settings=SETTINGS) as started:
+        yield started
+
+
+def delete(broker: LabBroker, topic: str, before: int) -> None:
+    order(broker, lambda client: client.delete_records([TopicPartition(topic, 0, before)]))
+
+
+def expire(broker: LabBroker, topic: str) -> None:
+    """Let the broker's own retention delete all that a topic holds."""
+    kept = ConfigEntry("retention.ms", "1", incremental_operation=AlterConfigOpType.SET)
+    changed = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[kept])
+    order(broker, lambda client: client.incremental_alter_configs([changed]))
+    with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
+
+        def is_empty() -> bool:
+            first, last = (
+                client.ends({topic: 1}, which).offsets[topic] for which in (Which.EARLIEST, Which.LATEST)
+            )
+            return first == last
+
+        assert wait_until(is_empty, 60, 0.5)
+
+
+def in_transaction(broker: LabBroker, topic: str, records: int) -> None:
+    """Produce records in one transaction: its marker takes the offset behind them."""
+    producer = Producer(config(broker, **{"transactional.id": topic}))
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    for _ in range(records):
+        producer.produce(topic, b"x", partition=0)
+    producer.commit_transaction(30)
+
+
+def read(consumer: Consumer, records: int) -> None:
+    """Read so many records and commit the position behind the last one."""
+    until, last = time.monotonic() + 60, None
+    while records and time.monotonic() < until:
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            records, last = records - 1, message
+    assert last is not None
+    consumer.commit(message=last, asynchronous=False)
+
+
+@pytest.fixture(scope="module")
+def found(broker: LabBroker) -> Callable[[str], list[Finding]]:
+    order(broker, lambda client: client.create_topics([NewTopic(name, 1, 1) for name in TOPICS]))
+    time.sleep(2)
+    for topic in ("at", "beyond", "emptied", "anew"):
+        produce(broker, topic, {0: 100})
+    produce(broker, "resets", {0: 3_000})
+    in_transaction(broker, "marked", 100)
+    commit(broker, "at", {("at", 0): 60})
+    commit(broker, "beyond", {("beyond", 0): 60})
+    commit(broker, "emptied", {("emptied", 0): 40})
+    commit(broker, "anew", {("anew", 0): 90})
+    # As a client commits that adds one to the last record that it was given.
+    commit(broker, "marked", {("marked", 0): 100})
+    live = Consumer(
+        config(
+            broker,
+            **{"group.id": "resets", "auto.offset.reset": "earliest"},
+            **{
+                "enable.auto.commit": False,
+                "fetch.message.max.bytes": 1_000,
+                "queued.min.messages": 1,
+            },
+        )
+    )
+    live.subscribe(["resets"])
+    monitor = Monitor(broker)
+    for _ in range(3):
+        read(live, 10)
+        monitor.look()
+    delete(broker, "at", 60)
+    delete(broker, "beyond", 75)
+    delete(broker, "resets", 2_000)
+    expire(broker, "marked")
+    expire(broker, "emptied")
+    order(broker, lambda client: client.delete_topics(["anew"]))
+    time.sleep(3)
+    order(broker, lambda client: client.create_topics([NewTopic("anew", 1, 1)]))
+    time.sleep(2)
+    produce(broker, "anew", {0: 8})
+    commit(broker, "anew", {("anew", 0): 5})
+    wait_until(lambda: _position(live) >= 2_000, 60)
+    for _ in range(3):
+        monitor.look()
+    live.close()
+
+    def of(group: str) -> list[Finding]:
+        return [one for one in monitor.found if one.group == group]
+
+    return of
+
+
+def _position(consumer: Consumer) -> int:
+    """Read on, and return the position that is committed then."""
+    message = consumer.poll(0.5)
+    if message is None or message.error() is not None:
+        return -1
+    consumer.commit(message=message, asynchronous=False)
+    return int(message.offset())
+
+
+@pytest.mark.parametrize("group", ["at", "marked", "anew"])
+def test_nothing_is_lost_where_all_that_went_had_been_read(
+    group: str, found: Callable[[str], list[Finding]]
+) -> None:
+    """DeleteRecords at the committed offset; a transaction's marker behind it; a topic made anew, shorter."""
+    assert found(group) == []
+
+
+@pytest.mark.parametrize(("group", "records"), [("beyond", 15), ("emptied", 60)])
+def test_what_was_deleted_beyond_the_committed_offset_is_lost(
+    group: str, records: int, found: Callable[[str], list[Finding]]
+) -> None:
+    (told,) = found(group)
+    assert (told.kind, told.details["records"]) == (Kind.RECORDS_LOST, records)
+
+
+def test_a_live_member_that_jumps_over_deleted_records_has_lost_them(
+    found: Callable[[str], list[Finding]],
+) -> None:
+    (told,) = [one for one in found("resets") if one.kind is Kind.RECORDS_LOST]
+    assert 0 < int(told.details["records"]) <= 1_970

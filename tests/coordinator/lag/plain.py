@@ -1,0 +1,62 @@
+"""The oracle of lag: one partition at a time, in plain Python, as the rules of `windows.py` say it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rebalance_monitor.coordinator.lag.windows import MARKER, PUBLISHED_MS, SMOOTHING, Track
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.commits.positions import Position
+
+
+class PlainTrack(Track):
+    """`from_offset`: what the position went back from."""
+
+    from_offset: int = -1
+
+
+def commit(track: PlainTrack, position: Position) -> None:
+    """Take the newest position."""
+    if position.at > track.committed >= 0:
+        _learn(track, position)
+    if position.offset < track.offset:
+        # It reads again what it had read: its lag rises for that alone.
+        track.rising = track.low = -1
+        track.from_offset = max(track.from_offset, track.offset)
+    if position.offset != track.offset:
+        track.moved, track.base, track.grown = position.at, -1, -1
+    track.offset, track.committed = position.offset, max(track.committed, position.at)
+
+
+def _learn(track: Track, position: Position) -> None:
+    """Learn the commit interval that ends with this position."""
+    gap = position.at - track.committed
+    if track.lag >= 0 and position.offset != track.offset:
+        since = track.grown if track.grown >= 0 else track.risen
+        # Where no sample saw a record wait, it came and was committed between two.
+        waited = position.at - since if since > track.committed else PUBLISHED_MS
+        gap = min(gap, max(waited, 0))
+    track.cadence = gap if gap > track.cadence else track.cadence + (gap - track.cadence) // SMOOTHING
+
+
+def observe(track: Track, lag: int | None, at: int) -> None:
+    """Take the lag at a sample of `at` (ms); an unknown one says nothing and ends nothing."""
+    if lag is None:
+        return
+    if track.base < 0 or lag < track.base:
+        # The first sample since it moved; or the log was cut.
+        track.base, track.grown = lag, -1
+    elif lag > track.base + MARKER and track.grown < 0:
+        track.grown = at
+    if lag < track.lag or lag <= track.low or track.rising < 0:
+        # A rise begins at the last sample of its low: lag that stays the same does not grow.
+        track.rising, track.low = at, lag
+    elif lag > track.lag:
+        track.risen = at
+    track.lag = lag
+
+
+def pause(track: Track) -> None:
+    """Begin the windows anew: the group rebalances, or what became of it is not known."""
+    track.grown = track.rising = track.low = track.base = -1
