@@ -47,15 +47,13 @@ Right {right}, wrong {wrong}, missing {missing}.
 def main(suites: Sequence[Path]) -> None:
     """Replay all recordings and write the page."""
     counted = [*_cases(), *(one for suite in suites for one in _scenarios(suite))]
-    every = [Counter[str]() for _ in range(3)]
-    rows = []
+    every, rows = [0, 0, 0], []
     for name, ends, groups, pages in counted:
         parts = (pages.right, pages.wrong, pages.missing)
-        for total, part in zip(every, parts, strict=True):
-            total.update({str(kind): number for (_, kind), number in part.items()})
+        every = [total + sum(part.values()) for total, part in zip(every, parts, strict=True)]
         rows.append((name, ends, str(groups), *map(_listed, parts)))
-    right, wrong, missing = (sum(one.values()) for one in every)
-    text = TEXT.format(table=table(HEAD, rows), right=right, wrong=wrong, missing=missing)
+    right, wrong, missing = every
+    text = TEXT.format(table=table(HEAD, rows).rstrip(), right=right, wrong=wrong, missing=missing)
     (ROOT / "docs" / "measurements" / "pages.md").write_text(text, encoding="utf-8")
 
 

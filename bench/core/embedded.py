@@ -19,7 +19,7 @@ import logging
 import pstats
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,7 +94,7 @@ class World:
         storage = Storage(folder)
         self.now = time.time_ns() // 1_000_000
         self.waiting: list[EndsSample] = []
-        self.spent: Counter[str] = Counter()
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self.longest, self.number = 0.0, 0
         detection = DetectionSettings()
         self.core = Core(Plan(detection, "bench", {}, reader=1), range(SHARDS))
@@ -133,7 +133,9 @@ class World:
             written = time.process_time()
         if self.number % (STATE_S * A_SECOND) == 0:
             self.core.freeze()
-        self.spent.update(apply=applied - began, write=written - applied, state=time.process_time() - written)
+        self.spent["apply"] += applied - began
+        self.spent["write"] += written - applied
+        self.spent["state"] += time.process_time() - written
         self.longest, self.number = max(self.longest, written - began), self.number + 1
 
 

@@ -4,7 +4,7 @@ Brokers bound what a batch of records has on the wire (`message.max.bytes`), not
 consumer unpacks without a bound, so one record can end the JVM, at every start again. Our reader refuses more
 than 100 MB and names the offset. The range is read by a child process with a memory limit of its own,
 partition by partition: whatever a record does to a reader, it does it there, and the last partition that the
-child began is known. Who skips a record must skip its whole batch, which is unpacked at once.
+child began is known. A skip must cover the whole batch of a record, because a batch is unpacked at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MB = 1 << 20
 # A record of the offsets topic has some KB. What is not compressed brokers refuse from 1 MB on by default.
 HEAVY_BYTES = 8 * MB
-# Of addresses, most of which threads only reserve: librdkafka itself unpacks 100 MB at most.
+# Of addresses, most of which threads only reserve: 1 MB of gzip or lz4 unpacks to 1 GB at most.
 LIMIT_BYTES = 2_048 * MB
 PATIENCE_S = 300.0
 WRITTEN = ("partition", "offset", "bytes", "last")
@@ -115,7 +115,8 @@ def heavy_records(
                         yield HeavyRecord(partition, offset, size, last)
         except UnpackError as error:
             yield HeavyRecord(error.partition, error.offset, -1, error.last)
-            first = error.last + 1
+            # The last offset is unknown where no leader answers.
+            first = max(error.last, first) + 1
         else:
             return
 

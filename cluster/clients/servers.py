@@ -88,7 +88,7 @@ def stranger(server: str, plain: Mapping[str, str]) -> Cause | None:
                 return _asked(server, link, until, plain)
             with _context(plain).wrap_socket(link, server_hostname=host) as secured:
                 return _asked(server, secured, until, plain)
-    except OSError:
+    except (OSError, UnicodeError):
         return None
 
 
@@ -161,6 +161,8 @@ def fault_of_server(server: str, plain: Mapping[str, str]) -> Cause | None:
             return _greeted(server, host, plain_socket, plain)
     except socket.gaierror as error:
         return no_name(server, error.strerror or "unknown")
+    except UnicodeError:
+        return no_name(server, "a part of it has no letter, or more than 63")
     except ConnectionRefusedError:
         return no_port(server)
     except TimeoutError:

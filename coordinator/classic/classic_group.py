@@ -30,7 +30,6 @@ from rebalance_monitor.coordinator.rebalance import (
     visits,
 )
 from rebalance_monitor.coordinator.state import membership
-from rebalance_monitor.coordinator.state.group_state import as_it_was
 from rebalance_monitor.coordinator.state.state_machine import Event, transition
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
 
@@ -69,14 +68,14 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
             state.rebalances.migrated = max(state.rebalances.migrated, 0)
         edge = transition(state.status, event)
     status = state.status if edge is None else edge.after
-    before = as_it_was(state)
+    before = membership.as_it_was(state)
     after = group_metadata.read(state, value)
     _store(state, value, after, scene, status)
     if event is Event.PLACEHOLDER:
         return found
     if event is Event.STATIC_REWRITE:
         return _rewritten(before, state, after, scene)
-    if state.stuck.is_open:
+    if state.stuck.suspected or state.stuck.incident:
         found += stuck_rebalances.settle(state, scene, "completed")
     found += _gap(before, state, scene)
     if event is Event.EMPTIED:
@@ -121,7 +120,8 @@ def _store(
     state.cst = cst if cst > 0 else scene.ts
     state.ts, state.offset, state.live = scene.ts, scene.offset, not scene.history
     state.members, state.probing_at = after.members, after.probing_at
-    trace.keep_idle_families(state)
+    if state.learned.idle_families:
+        trace.keep_idle_families(state)
     state.connect = [after.connect.offset, after.connect.delay, int(after.connect.revoked)]
     state.dirty, state.rebalances.migrated = True, -1
 
@@ -192,8 +192,10 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
         rolling_restarts.note_size(before, scene, state.cst)
         found += storm.note_generation(state, scene, change, state.cst, causes)
-    renewed = rolling_restarts.renewed(before, change, causes, state.cst)
-    found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
+    may_renew = change.left or before.empty.at >= 0
+    renewed = bool(may_renew) and rolling_restarts.renewed(before, change, causes, state.cst)
+    if renewed or state.storm.events:
+        found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
     found += _slow(state, scene) + assignment_skew.judge(before, state, scene, after.subscriptions)
     return found + unassigned_partitions.judge(state, scene, after)
 

@@ -11,6 +11,7 @@ sharp timers survive them.
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -20,15 +21,17 @@ from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_a
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
+    CAUSE_OF,
     Way,
-    client_of,
     learned_ways,
     prior_of,
     shares_of_ways,
 )
-from rebalance_monitor.coordinator.departure.waits import Mixtures, of_departed
+from rebalance_monitor.coordinator.departure.waits import Mixtures
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
@@ -38,15 +41,14 @@ if TYPE_CHECKING:
     Array = npt.NDArray[np.float64]
     Places = npt.NDArray[np.int_]
 
+# Of so many members likelihoods are worked out together: more would not fit into a processor's cache.
+_AT_ONCE = 16
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS = 15.0
 _SOON_MS = 100.0
 _LEAST_PHASE_MS = 1_000.0
 # How long after a client's last poll its process has another one join.
 _REPLACED_MS = 3_000.0
-_BY_BEAT = (Way.DIED, Way.STALLED)
-_PLAIN = (Way.LEFT, Way.UNJOINED, Way.UNSYNCED, Way.UNKNOWN)
-_STALLED = len(_PLAIN)
 
 
 class _Scene(NamedTuple):
@@ -62,10 +64,11 @@ class _Scene(NamedTuple):
 
 
 class _Removals(NamedTuple):
-    """How likely a member's removal is over, by way and heartbeat interval (of all that was before the end).
+    """How likely a removal is over, by member, way and heartbeat interval (of all that was before the end).
 
     `now`: at the end of the phase. `within`: in each cell of the grid. `middle`: in the middle of each.
-    `at_end`: its density at the end. `before`: a session timeout before that. `table`: at the grid's `table`.
+    `at_end`: its density at the end. `before`: a session timeout before that. `table`: at the grid's `table`,
+    and at `phase.BESIDE` more ages.
     """
 
     now: Array
@@ -95,7 +98,7 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain one rebalance: the only entry of the model. The same evidence gives the same answer."""
     if is_alone(evidence) or is_obvious(evidence):
         return alone(evidence, by)
-    seen = phase.phase_of(evidence, phase.grid_of(evidence), by)
+    seen = phase.phase_of(evidence, by)
     if not evidence.departed:
         length, beats = phase.learn_heartbeats(seen, evidence.beats)
         return Explained([], [], [1.0, 0.0], length, beats, evidence.ways)
@@ -105,27 +108,28 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, newborn, by)
     roles = np.empty((len(evidence.departed), _ROLES, len(Way), *seen.span.spread.shape))
     beside = np.zeros((len(evidence.departed), *seen.span.spread.shape))
-    for one, found, near in zip(evidence.departed, roles, beside, strict=True):
-        _fill_roles(scene, one, near, *found)
+    for first in range(0, len(roles), _AT_ONCE):
+        some = slice(first, first + _AT_ONCE)
+        _fill_roles(scene, evidence.departed[some], roles[some], beside[some])
     return _summed(scene, roles, beside, phase.prior(evidence.session, evidence.beats, by))
 
 
-def _fill_roles(
-    scene: _Scene, one: Departed, beside: Array, trigger: Array, holder: Array, inside: Array
-) -> None:
-    """Fill in the likelihoods of one member in each role, by way, heartbeat interval and cell.
+def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: Array) -> None:
+    """Fill in the likelihoods of members in each role, by way, heartbeat interval and cell.
 
-    `beside`: that it died with the one whose session held the phase.
+    `beside`: that one died with the one whose session held the phase.
     """
-    evidence, grid, span, by = scene.evidence, scene.phase.grid, scene.phase.span, scene.by
-    prior = np.array(prior_of(one, scene.shares, by))[:, None, None]
-    seen = _removals(scene, one)
-    replaced = bool(one.returned) and len(evidence.departed) == 1
-    near, apart, rate = _rates(grid, scene.tried, evidence.deadline, one.session, by, alone=replaced)
+    grid, span, by = scene.phase.grid, scene.phase.span, scene.by
+    trigger, holder, inside = (roles[:, role] for role in (_TRIGGER, _HOLDER, _INSIDE))
+    prior = np.array([prior_of(one, scene.shares, by) for one in some])[:, :, None, None]
+    seen = _removals(scene, some)
+    near, apart, rate = _rates_beside(scene, some)
     np.multiply(seen.within, prior / grid.width, out=trigger)
     np.multiply(prior * seen.at_end, rate, out=holder)
-    if one.returned == SAME_PLACE:
-        holder[Way.STALLED] = prior[Way.STALLED] * seen.at_end[Way.STALLED] * _leaked(grid.middle, one)
+    for place, one in enumerate(some):
+        if one.returned == SAME_PLACE:
+            at_end = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
+            holder[place, Way.STALLED] = at_end * _leaked(grid.middle, one)
     begun = span.begun_by_beat(seen.table)
     begun -= seen.middle
     np.maximum(begun, 0.0, out=begun)
@@ -133,15 +137,28 @@ def _fill_roles(
     np.maximum(inside, 0.0, out=inside)
     inside *= prior * apart
     inside += prior * near * begun
-    if len(evidence.departed) > 1:
-        np.multiply(prior[Way.DIED], _beside_the_last(scene, seen), out=beside)
+    if len(scene.evidence.departed) > 1:
+        np.multiply(prior[:, Way.DIED], _beside_the_last(scene, seen), out=beside)
         # One that had rejoined waits without commits, and may leave at any time: its last commit says when it
         # stopped.
-        waited = prior[Way.LEFT] * by.waited * apart[Way.LEFT] * begun[Way.UNJOINED] / span.spread
-        holder[Way.LEFT] += waited
-        inside[Way.LEFT] += waited * grid.middle
-    trigger[Way.UNJOINED] = inside[Way.UNJOINED] = 0.0
-    holder[Way.UNJOINED] = _unjoined(scene, one, seen, prior[:, 0, 0])
+        waited = prior[:, Way.LEFT] * by.waited * apart[..., Way.LEFT, :, :] * begun[:, Way.UNJOINED]
+        waited /= span.spread
+        holder[:, Way.LEFT] += waited
+        inside[:, Way.LEFT] += waited * grid.middle
+    trigger[:, Way.UNJOINED] = inside[:, Way.UNJOINED] = 0.0
+    holder[:, Way.UNJOINED] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
+
+
+def _rates_beside(scene: _Scene, some: Sequence[Departed]) -> _Rates:
+    """Return how often others depart beside each of the members, of all at once where that is the same."""
+    grid, deadline, alone = scene.phase.grid, scene.evidence.deadline, len(scene.evidence.departed) == 1
+    found = [
+        _rates(grid, scene.tried, deadline, one.session, scene.by, alone=alone and bool(one.returned))
+        for one in some
+    ]
+    if all(one is found[0] for one in found):
+        return found[0]
+    return _Rates(*(np.stack(rates) for rates in zip(*found, strict=True)))
 
 
 @lru_cache(maxsize=1_024)
@@ -170,9 +187,9 @@ def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
     """
     grid, soon = scene.phase.grid, np.array(scene.tried, float) + _SOON_MS
     places = np.minimum(grid.table.searchsorted(soon), len(grid.table) - 1)
-    late = seen.now[Way.DIED, :, 0] - seen.table[Way.DIED, np.arange(len(soon)), places]
+    late = seen.now[:, Way.DIED, :, 0] - seen.table[:, Way.DIED, np.arange(len(soon)), places]
     near = np.maximum(late, 0.0) / soon
-    return np.asarray(near[:, None] * (grid.middle > soon[:, None]))
+    return np.asarray(near[..., None] * (grid.middle > soon[:, None]))
 
 
 def _leaked(length: Array, one: Departed) -> Array:
@@ -184,129 +201,143 @@ def _leaked(length: Array, one: Departed) -> Array:
     return np.asarray((length > limit - late) & (length <= limit + _REPLACED_MS)) / (late + _REPLACED_MS)
 
 
-def _unjoined(scene: _Scene, one: Departed, seen: _Removals, prior: Array) -> Array:
-    """Return how likely the join deadline removed the member, by when it committed last.
+def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: Array) -> Array:
+    """Return how likely the join deadline removed members, by when they committed last, by cell.
 
-    It stopped as the phase began, or long before, commits on, or fell silent within the phase. A dead member
+    One stopped as the phase began, or long before, commits on, or fell silent within the phase. A dead member
     whose session outlasts the deadline is removed there, too; it died before the phase.
     """
     evidence, grid, by, way = scene.evidence, scene.phase.grid, scene.by, Way.UNJOINED
     length, deadline = grid.middle, max(evidence.deadline, 1_000)
-    found = np.zeros_like(length)
-    if prior[way]:
-        found += by.deaf_before * seen.within[way, 0] / grid.width + by.deaf_commits * seen.at_end[way, 0]
-        found += (
-            by.deaf_long / deadline * ((one.last_active > length) & (one.last_active <= length + deadline))
-        )
+    found = np.zeros((len(some), len(length)))
+    if prior[:, way].any():
+        active = np.array([one.last_active for one in some])[:, None]
+        found += by.deaf_before * seen.within[:, way, 0] / grid.width
+        found += by.deaf_commits * seen.at_end[:, way, 0]
+        found += by.deaf_long / deadline * ((active > length) & (active <= length + deadline))
         within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
-        found += within / np.maximum(length, _LEAST_PHASE_MS) * (one.last_active <= length)
-        found *= prior[way]
-    if one.session > evidence.deadline and not one.static:
-        dead = np.maximum(seen.middle[way, 0] - seen.before[way, 0], 0.0)
-        found += prior[Way.DIED] * dead / np.maximum(one.session - length, _SOON_MS)
+        found += within / np.maximum(length, _LEAST_PHASE_MS) * (active <= length)
+        found *= prior[:, way, None]
+    for place, one in enumerate(some):
+        if one.session > evidence.deadline and not one.static:
+            dead = np.maximum(seen.middle[place, way, 0] - seen.before[place, way, 0], 0.0)
+            found[place] += prior[place, Way.DIED] * dead / np.maximum(one.session - length, _SOON_MS)
     return found
 
 
-def _removals(scene: _Scene, one: Departed) -> _Removals:
-    """Return how a member's removals are distributed at the ages that the roles need."""
-    evidence, count = scene.evidence, len(scene.tried)
-    least, most = one.removed if one.removed[1] >= 0 else (0, evidence.since + 1_000)
-    grid = scene.phase.grid
-    ages = np.empty(4 + len(grid.table))
-    ages[:4] = one.session, least, least - _AT_MS, least + _AT_MS
-    np.minimum(np.maximum(grid.table, least), most, out=ages[4:])
-    seen, since, alive = float(one.last_active), float(one.since), float(one.alive)
-    cdf = Mixtures(_waits(scene, one)).over(
-        [seen, seen, since, seen, seen, *[alive] * count, *[seen] * count], ages
-    )
-    found = cdf[_rows(count)]
-    found[Way.STALLED] += cdf[_STALLED]
-    cut = found[..., -len(grid.edges) :]
+def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
+    """Return how the members' removals are distributed at the ages that the roles need."""
+    grid, count, latest = scene.phase.grid, len(scene.tried), scene.evidence.since + 1_000
+    bounds = [one.removed if one.removed[1] >= 0 else (0, latest) for one in some]
+    table = len(grid.table)
+    ages = np.empty((len(some), table + phase.BESIDE))
+    least, most = np.array(bounds, float).T[..., None]
+    np.maximum(grid.table, least, out=ages[:, :table])
+    np.minimum(ages[:, :table], most, out=ages[:, :table])
+    ages[:, table:] = [
+        (one.session, low, low - _AT_MS, low + _AT_MS) for one, (low, _) in zip(some, bounds, strict=True)
+    ]
+    rows: list[list[Wait]] = []
+    since: list[float] = []
+    for one in some:
+        # Where one fault took several new ones, their ages are evidence of that fault once.
+        rows += timers.rows_of(one, scene.siblings, scene.tried, scene.by, young=scene.newborn <= 1)
+        seen = one.last_active
+        since += [seen, seen, one.since, seen, seen, *[one.alive] * count, *[seen] * count]
+    cdf = Mixtures(rows).over(since, ages).reshape(len(some), -1, ages.shape[1])
+    found = cdf[:, _places(count)]
+    found[:, Way.STALLED] += cdf[:, timers.STALLED, None]
+    cells = len(grid.width)
+    after, before = found[..., table - cells : table], found[..., table - cells - 1 : table - 1]
+    now, early, late = (found[..., table + place : table + place + 1] for place in (1, 2, 3))
     # Samples that saw it gone before the end leave it no holder.
-    open_end = least <= 2 * _AT_MS + _SOON_MS
-    at_end = (found[..., 2:3] - found[..., 3:4]) / (2 * _AT_MS) * open_end
-    middle = (cut[..., :-1] + cut[..., 1:]) / 2
-    within = cut[..., :-1] - cut[..., 1:]
-    return _Removals(found[..., 1:2], within, middle, at_end, found[..., :1], found[..., 4:])
-
-
-def _waits(scene: _Scene, one: Departed) -> list[list[Wait]]:
-    """Return rows of waits: of each of `_PLAIN`, of `_STALLED`, then of each of `_BY_BEAT` per interval.
-
-    A stalled member has two rows: what depends on the heartbeat interval, and what does not.
-    """
-    intervals, client, by = of_departed(one, scene.siblings, scene.by), client_of(one), scene.by
-    if scene.newborn > 1:
-        # One fault took them all: their ages are evidence of that fault once, not once for each member.
-        intervals = intervals._replace(young=False)
-    usual, beats = intervals.waits(), scene.tried
-    plain = {
-        Way.LEFT: timers.left(one, intervals, client, by),
-        Way.UNJOINED: usual,
-        Way.UNSYNCED: timers.unsynced(one) if one.trace.last < 0 else [],
-        Way.UNKNOWN: [(0.0, one.since + 1_000.0, 1.0)],
-    }
-    stalled, noticed = timers.stalled(one, intervals, beats, client, by)
-    if one.unmoved:
-        stalled, noticed = usual, [[] for _ in beats]
-    died = timers.died(one, intervals, beats, client, by)
-    return [*(plain[way] for way in _PLAIN), stalled, *died, *noticed]
+    open_end = (least <= 2 * _AT_MS + _SOON_MS) / (2 * _AT_MS)
+    middle = before + after
+    middle *= 0.5
+    return _Removals(
+        now,
+        before - after,
+        middle,
+        (early - late) * open_end[:, None, None],
+        found[..., table : table + 1],
+        found,
+    )
 
 
 @lru_cache(maxsize=8)
-def _rows(count: int) -> Places:
-    """Return the row of `_waits` that each way has for each of so many heartbeat intervals."""
+def _places(count: int) -> Places:
+    """Return the row of `timers.rows_of` that each way has for each of so many heartbeat intervals."""
     places = np.empty((len(Way), count), int)
-    for row, way in enumerate(_PLAIN):
+    for row, way in enumerate(timers.PLAIN):
         places[way] = row
-    for row, way in enumerate(_BY_BEAT):
-        places[way] = _STALLED + 1 + row * count + np.arange(count)
+    for row, way in enumerate(timers.BY_BEAT):
+        places[way] = timers.STALLED + 1 + row * count + np.arange(count)
     return places
 
 
-class _Sums(NamedTuple):
-    """Sums over the other members, by (member, heartbeat interval, cell), 0 where there is one member.
+class _Ends(NamedTuple):
+    """How likely all survivors are, by heartbeat interval and cell, as the phase ended.
 
-    `scale`: the likelihood of all others inside. `triggers`: of a trigger among them; `begun`: of one that
-    did not depart. `ended`: of a holder; `both`: of a trigger and a holder, which are not the same; `late`:
-    that the deadline removed some. `top`: the logarithm that `scale` is scaled by.
+    `free`: with a survivor. `kept`: with one that departed. `late`: with its deadline. `begun`: how much
+    likelier one began it that did not depart.
     """
 
-    scale: Array
+    free: Array
+    kept: Array
+    late: Array
     begun: Array
-    triggers: Array | float
-    ended: Array | float
-    both: Array | float
-    late: Array | float
-    top: float
 
 
-def _others(scene: _Scene, sums: Array, most: float | None = None) -> _Sums:
-    """Sum over the others, from the `sums` of each member over its ways, by role.
+def _ends(scene: _Scene, weights: Array, *, held: bool) -> _Ends:
+    grid, seen = scene.phase.grid, scene.phase
+    mass = weights[:, None] * grid.width
+    kept, begun = seen.held * mass, phase.begun(scene.evidence, grid, scene.by)
+    if held:
+        nothing = np.zeros_like(kept)
+        return _Ends(nothing, kept, nothing, begun)
+    return _Ends(seen.free * mass, kept, kept * grid.deadline, begun)
 
-    `most`: the logarithm that all is scaled by, the largest by default.
+
+def _else(scene: _Scene, ends: _Ends, sums: Array) -> Array:
+    """Return how likely all else is that belongs to the only departed member in each role."""
+    free, kept, late, begun = ends
+    told = np.empty_like(sums)
+    told[0, _TRIGGER] = free
+    np.multiply(begun, kept, out=told[0, _HOLDER])
+    np.multiply(begun, free if scene.evidence.kept or scene.evidence.joined else 0.0, out=told[0, _INSIDE])
+    np.multiply(begun, late, out=told[0, _REMOVED])
+    told /= sums[0, _INSIDE].max() + _TINY
+    return told
+
+
+def _else_among_others(scene: _Scene, ends: _Ends, sums: Array, most: float | None) -> tuple[Array, float]:
+    """Return the same of each of several departed members, whatever the others did, and its scale.
+
+    `sums`: of each member over its ways, by role. `most`: the logarithm that all is scaled by, the largest by
+    default. The trigger and the holder among the others are never the same one.
     """
+    free, kept, deadline, begun = ends
     inside = sums[:, _INSIDE] + _TINY
-    begun = phase.begun(scene.evidence, scene.phase.grid, scene.by)
-    if len(sums) == 1:
-        return _Sums(1 / inside.max(keepdims=True), begun, 0.0, 0.0, 0.0, 0.0, 0.0)
     trigger, holder = sums[:, _TRIGGER] / inside, sums[:, _HOLDER] / inside
     logs = np.log(inside)
     every = logs.sum(axis=0)
+    top = float(every.max()) if most is None else most
     pairs = trigger * holder
     triggers = np.maximum(trigger.sum(axis=0) - trigger, 0.0)
     ended = np.maximum(holder.sum(axis=0) - holder, 0.0)
+    both = begun * ended + np.maximum(triggers * ended - np.maximum(pairs.sum(axis=0) - pairs, 0.0), 0.0)
     late = np.log1p(sums[:, _REMOVED] / inside)
-    top = float(every.max()) if most is None else most
-    return _Sums(
-        scale=np.exp(np.minimum(every - top - logs, _MOST_LOG)),
-        begun=begun,
-        triggers=triggers,
-        ended=ended,
-        both=begun * ended + np.maximum(triggers * ended - np.maximum(pairs.sum(axis=0) - pairs, 0.0), 0.0),
-        late=np.expm1(np.minimum(late.sum(axis=0) - late, _MOST_LOG)),
-        top=top,
-    )
+    late = np.expm1(np.minimum(late.sum(axis=0) - late, _MOST_LOG))
+    started = begun + triggers
+    # Where no member is left, the last one that departs has both begun the phase and ended it.
+    last = started if scene.evidence.kept or scene.evidence.joined else triggers
+    told = np.empty_like(sums)
+    told[:, _TRIGGER] = free + ended * kept + deadline * late
+    told[:, _HOLDER] = started * kept
+    told[:, _INSIDE] = last * free + started * deadline * late + both * kept
+    told[:, _REMOVED] = started * deadline * (late + 1)
+    told *= np.exp(np.minimum(every - top - logs, _MOST_LOG))[:, None]
+    return told, top
 
 
 class _Told(NamedTuple):
@@ -339,51 +370,47 @@ def _weighed(
     scene: _Scene, roles: Array, weights: Array, most: float | None = None, *, held: bool = False
 ) -> _Told:
     """Weigh all roles; `held`: only where one that departed has held the phase."""
-    evidence, grid, seen = scene.evidence, scene.phase.grid, scene.phase
-    sums = np.empty((len(roles), _ROLES + 1, *roles.shape[3:]))
-    roles.sum(axis=2, out=sums[:, :_ROLES])
-    sums[:, _REMOVED] = roles[:, _HOLDER, Way.UNJOINED]
-    sums[:, _HOLDER] -= sums[:, _REMOVED]
-    rest = _others(scene, sums, most)
-    mass = weights[:, None] * grid.width
-    free, kept = seen.free * mass * (not held), seen.held * mass
-    late = kept * grid.deadline * (not held) / max(float((grid.deadline * grid.width).sum()), 1.0)
-    started = rest.begun + rest.triggers
-    # Where no member is left, the last one that departs has both begun the phase and ended it.
-    last = started if evidence.kept or evidence.joined else rest.triggers
-    # How likely all else is that belongs to a member in each role.
-    told = np.empty_like(sums)
-    told[:, _TRIGGER] = free + rest.ended * kept + late * rest.late
-    told[:, _HOLDER] = started * kept
-    told[:, _INSIDE] = last * free + started * late * rest.late + rest.both * kept
-    told[:, _REMOVED] = started * late * (rest.late + 1)
-    told *= rest.scale[:, None]
+    count, removed = len(roles), roles[:, _HOLDER, Way.UNJOINED]
+    sums = np.empty((count, _ROLES + 1, *roles.shape[3:]))
+    np.add.reduce(roles, axis=2, out=sums[:, :_ROLES])
+    sums[:, _REMOVED] = removed
+    sums[:, _HOLDER] -= removed
+    ends = _ends(scene, weights, held=held)
+    told, top = (_else(scene, ends, sums), 0.0) if count == 1 else _else_among_others(scene, ends, sums, most)
+    by_role = told[:, :_ROLES].reshape(count, _ROLES, -1, 1)
     return _Told(
-        np.einsum("mrwbc,mrbc->rmw", roles, told[:, :_ROLES]),
+        np.matmul(roles.reshape(count, _ROLES, len(CAUSE_OF), -1), by_role)[..., 0].swapaxes(0, 1),
         (told[0] * sums[0]).sum(axis=0),
-        (roles[:, _HOLDER, Way.UNJOINED] * told[:, _REMOVED]).sum(axis=(1, 2)),
-        rest.top,
+        (removed * told[:, _REMOVED]).reshape(count, -1).sum(axis=1),
+        top,
     )
 
 
 def _posterior(scene: _Scene, told: _Told, weights: Array) -> Explained:
     evidence, cells = scene.evidence, told.cells
-    triggers, holders, inside = told.roles
-    holders[:, Way.UNJOINED] = told.removed
-    ways = inside + triggers + holders
-    # Where nothing explains a member, nothing is known.
-    ways[ways.sum(axis=1) <= _NOTHING, Way.UNKNOWN] = 1.0
-    norm = np.maximum(ways.sum(axis=1), _NOTHING)
-    unjoined = holders[:, Way.UNJOINED] / norm
-    held = holders.sum(axis=1) / norm - unjoined
-    deadline = float(1 - np.multiply.reduce(1 - np.minimum(unjoined, 1.0)))
-    middle = scene.phase.grid.middle
-    length = float((cells.sum(axis=0) * middle).sum() / max(float(cells.sum()), _NOTHING))
-    shares: list[list[float]] = (ways / norm[:, None]).tolist()
+    # Of few members lists of numbers are quicker than arrays.
+    begun, ended, beside = told.roles.astype(float).tolist()
+    removed: list[float] = told.removed.tolist()
+    shares: list[list[float]] = []
+    triggers, held, unjoined = [], [], []
+    for trigger, holder, inside, late in zip(begun, ended, beside, removed, strict=True):
+        holder[Way.UNJOINED] = late
+        ways: list[float] = list(map(sum, zip(inside, trigger, holder, strict=True)))
+        norm = sum(ways)
+        if norm <= _NOTHING:
+            # Where nothing explains a member, nothing is known.
+            ways[Way.UNKNOWN] = norm = 1.0
+        shares.append([way / norm for way in ways])
+        triggers.append(sum(trigger) / norm)
+        unjoined.append(late / norm)
+        held.append(sum(holder) / norm - late / norm)
+    deadline = 1 - prod(1 - min(share, 1.0) for share in unjoined)
+    by_length = cells.sum(axis=0)
+    length = float(by_length @ scene.phase.grid.middle) / max(float(by_length.sum()), _NOTHING)
     return Explained(
         ways=shares,
-        triggers=(triggers.sum(axis=1) / norm).tolist(),
-        holders=[*held.tolist(), max(0.0, 1 - deadline - float(held.sum())), deadline],
+        triggers=triggers,
+        holders=[*held, max(0.0, 1 - deadline - sum(held)), deadline],
         length=length,
         beats=phase.learned(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
         group_ways=learned_ways(evidence.ways, shares),

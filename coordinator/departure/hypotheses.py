@@ -133,7 +133,7 @@ def may_reveal_poll_interval(one: Departed) -> bool:
 
 def shares_of_ways(ways: Sequence[float], by: Fitted) -> list[float]:
     """How members of a group depart: as its last ones did (`ways`), beside how they do everywhere."""
-    usual = [by.left, by.died, by.stalled, by.unjoined, by.unsynced, by.unknown]
+    usual = (by.left, by.died, by.stalled, by.unjoined, by.unsynced, by.unknown)
     own = ways if len(ways) == len(usual) else [0.0] * len(usual)
     total = _USUAL * sum(usual) + sum(own)
     return [(_USUAL * one + seen) / total for one, seen in zip(usual, own, strict=True)]
@@ -141,12 +141,12 @@ def shares_of_ways(ways: Sequence[float], by: Fitted) -> list[float]:
 
 def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -> tuple[float, ...]:
     """Return the ways of the group's last departures, of at most five, after these."""
-    now = list(before) if len(before) == len(Way) else [0.0] * len(Way)
+    now = list(before) if len(before) == len(CAUSE_OF) else [0.0] * len(CAUSE_OF)
     for shares in [one for one in departed if max(one) >= _KNOWN][: int(_KEPT)]:
         now = [one + share for one, share in zip(now, shares, strict=True)]
     total = sum(now)
     scale = _KEPT / total if total > _KEPT else 1.0
-    return tuple(round(one * scale, 3) for one in now)
+    return tuple([round(one * scale, 3) for one in now])
 
 
 def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:

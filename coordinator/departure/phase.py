@@ -36,6 +36,9 @@ DEFAULT_MS = 3_000
 AT_ONCE_MS = 1_250
 """Within so long of a generation members of a cooperative group rejoin that have something to give up."""
 
+BESIDE = 4
+"""So many more ages than those of the grid's table are asked of a departed member."""
+
 _SHORT_MS = 1_000
 _FORGET = 0.02
 _LEAST = 1e-3
@@ -64,9 +67,11 @@ _FINE = (-1_000, -250, 250, 750, 1_500, 3_000, 5_500, 10_000, 20_000)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """Cells of the length of the join phase, ms; `deadline`: the cell of the join deadline.
+    """Cells of the length of the join phase, ms.
 
+    `deadline`: how likely (per ms) the join deadline ends in each, so that it ends in one of them.
     `table`: the edges, and before them lesser ages: members rejoin up to a heartbeat after the beginning.
+    `around`: the table, and moments around the end of the phase. `least`: the middle, 30 ms at least.
     """
 
     edges: Array
@@ -74,6 +79,8 @@ class Grid:
     width: Array
     deadline: Array
     table: Array
+    around: Array
+    least: Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +88,8 @@ class Span:
     """Within how long (ms) of the beginning survivors rejoin, by heartbeat interval (rows) and cell.
 
     `start`: how long before the end that was over. It lies a `share` above a `place` of the grid's table.
+    `rows`: where the table of each interval begins, of several in a row with `BESIDE` more ages each.
+    `edge`, `part`: the same place, among the grid's edges. `rest`: from `start` to the middle of a cell (ms).
     """
 
     beats: Array
@@ -88,19 +97,29 @@ class Span:
     start: Array
     place: Places
     share: Array
+    rows: Places
+    edge: Places
+    part: Array
+    rest: Array
 
     def begun(self, table: Array) -> Array:
         """Return the distributions at `start`, of those at the grid's table (members, times)."""
         low = table.take(self.place, axis=-1)
-        return np.asarray(low + (table.take(self.place + 1, axis=-1) - low) * self.share)
+        high = table.take(self.place + 1, axis=-1)
+        high -= low
+        high *= self.share
+        high += low
+        return high
 
-    def begun_by_beat(self, table: Array) -> Array:
-        """Return the same for the ways that depend on the heartbeat interval: (ways, intervals, times)."""
-        count, ages = table.shape[-2:]
-        rows = ages * np.arange(count)[:, None]
-        flat = table.reshape(-1, count * ages)
-        low = flat.take(self.place + rows, axis=-1)
-        return np.asarray(low + (flat.take(self.place + rows + 1, axis=-1) - low) * self.share)
+    def begun_by_beat(self, tables: Array) -> Array:
+        """Return the same for what depends on the heartbeat interval: (members, ways, intervals, times)."""
+        flat, place = tables.reshape(*tables.shape[:2], -1), self.rows
+        low = flat.take(place, axis=-1)
+        high = flat.take(place + 1, axis=-1)
+        high -= low
+        high *= self.share
+        high += low
+        return high
 
 
 class Phase(NamedTuple):
@@ -129,11 +148,18 @@ def _cells(least: float, most: float, deadline: int, near: int, quiet: int) -> G
     middle = (cut[:-1] + cut[1:]) / 2
     under = {max(least - step, 0.0) for step in _UNDER} - {least}
     table = np.concatenate([np.array(sorted(under)), cut])
-    return Grid(cut, middle, np.diff(cut), ((middle > low) & (middle < high)).astype(float), table)
+    width = np.diff(cut)
+    due = ((middle > low) & (middle < high)).astype(float)
+    due /= max(float((due * width).sum()), 1.0)
+    around = np.concatenate([table, _AROUND_END])
+    return Grid(cut, middle, width, due, table, around, np.maximum(middle, _NARROW_MS))
 
 
-def grid_of(evidence: Evidence) -> Grid:
-    """Return the cells that the phase may have lasted for: no longer than since the record before."""
+def grid_of(evidence: Evidence, quiet: int) -> Grid:
+    """Return the cells that the phase may have lasted for: no longer than since the record before.
+
+    `quiet`: for how long (ms) a survivor that rejoined last did not commit (`quiet_of`).
+    """
     least, bound = evidence.phase
     most = float(bound)
     if most < 0:
@@ -143,23 +169,24 @@ def grid_of(evidence: Evidence) -> Grid:
             # A member that has not rejoined at the deadline is removed, and at least one had rejoined.
             most = min(most, evidence.deadline + _DEADLINE_MS[1])
     low = max(float(least), 0.0)
-    last = max((trace.last for trace in evidence.survivors), default=-1)
+    last = max([trace.last for trace in evidence.survivors], default=-1)
     if last < 0 and evidence.withheld:
         last = evidence.since
     near = last // _NEAR_MS * _NEAR_MS if last > _FINE_MS else -1
-    quiet = -(-quiet_of(evidence.survivors) // _NEAR_MS) * _NEAR_MS
-    return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, quiet)
+    return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, -(-quiet // _NEAR_MS) * _NEAR_MS)
 
 
-def phase_of(evidence: Evidence, grid: Grid, by: Fitted) -> Phase:
+def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     """Return what survivors say of the phase."""
+    quiet = quiet_of(evidence.survivors)
+    grid = grid_of(evidence, quiet)
     told = [(trace, of_survivor(trace, evidence.since, by)) for trace in evidence.survivors if trace.gaps]
     between = any(client_of(one).between for one in evidence.departed)
-    busy = max((one.usual for _, one in told if between or one.timer < _TIMED), default=0.0)
+    busy = max([one.usual for _, one in told if between or one.timer < _TIMED], default=0.0)
     span = span_of(grid, evidence.session, evidence.aborted, busy)
     if evidence.kept or evidence.joined:
-        quiet = quiet_of(evidence.survivors) // -_NEAR_MS * -_NEAR_MS
-        free, held = _prior(grid, span, evidence.deadline, busy, quiet, evidence.kept, by)
+        near = quiet // -_NEAR_MS * -_NEAR_MS
+        free, held = _prior(grid, span, evidence.deadline, busy, near, evidence.kept, by)
     else:
         free, held = _emptied(grid, span)
     if told:
@@ -177,7 +204,13 @@ def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     start, table = grid.middle - spread, grid.table
     at = np.maximum(start, table[0])
     place = np.minimum(table.searchsorted(at, side="right") - 1, len(table) - 2)
-    return Span(waits, spread, start, place, (at - table[place]) / (table[place + 1] - table[place]))
+    share = (at - table[place]) / (table[place + 1] - table[place])
+    rows = place + (len(table) + BESIDE) * np.arange(len(beats))[:, None]
+    low = np.clip(start, grid.edges[0], None)
+    edge = np.minimum(grid.edges.searchsorted(low, side="right") - 1, len(grid.width) - 1)
+    part = (low - grid.edges[edge]) / grid.width[edge]
+    rest = np.maximum(grid.middle - np.maximum(start, 0.0), 1.0)
+    return Span(waits, spread, start, place, share, rows, edge, part, rest)
 
 
 def begun(evidence: Evidence, grid: Grid, by: Fitted) -> Array:
@@ -224,14 +257,17 @@ def quiet_of(survivors: Sequence[Trace]) -> int:
 
     It may have been in a long batch: then the others have waited for it.
     """
-    ended = (trace for trace in survivors if 0 <= trace.last <= _SHORT_MS and _was_quiet(trace))
-    return max((trace.last + trace.gaps[-1] for trace in ended), default=0)
+    ended = [trace for trace in survivors if 0 <= trace.last <= _SHORT_MS and _was_quiet(trace)]
+    return max([trace.last + trace.gaps[-1] for trace in ended], default=0)
 
 
 def _was_quiet(trace: Trace) -> bool:
     """Whether it made its last commit later than it usually does."""
-    *before, last = trace.gaps or (0,)
-    return bool(before) and last > _LONGER * sorted(before)[len(before) // 2]
+    gaps = trace.gaps
+    if len(gaps) <= 1:
+        return False
+    before = sorted(gaps[:-1])
+    return gaps[-1] > _LONGER * before[len(before) // 2]
 
 
 def _lateness(survivors: Sequence[Trace], by: Fitted) -> Array:
@@ -246,23 +282,37 @@ def _survived(
     """Return how likely the last commits of survivors are if the phase ended with one, and if it was held."""
     broad = by.stray_cooperative if evidence.cooperative else by.stray
     wide = broad / max(evidence.since, 1_000.0)
-    ages = np.concatenate([_AROUND_END, grid.table])
     since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in told]
-    seen = Mixtures([_last_commit(trace, intervals, by) for trace, intervals in told]).over(since, ages)
-    now, cut = seen[:, :1], seen[:, -len(grid.edges) :]
-    point = (seen[:, 2:3] - seen[:, 1:2]) / (2 * _AT_END_MS)
-    middle = (cut[:, :-1] + cut[:, 1:]) / 2
-    inside = (1 - broad) * (now - middle) / np.maximum(grid.middle, _NARROW_MS)
+    rows = [_last_commit(trace, intervals, by) for trace, intervals in told]
+    seen = Mixtures(rows).over(since, grid.around)
+    seen *= 1 - broad
+    ages = len(grid.table)
+    cut, now = seen[:, ages - len(grid.edges) : ages], seen[:, ages : ages + 1]
+    before, after = cut[:, :-1], cut[:, 1:]
+    middle = before + after
+    middle *= 0.5
+    inside = now - middle
+    inside /= grid.least
     share = 1 / max(evidence.kept, 1)
-    at_end = np.multiply.reduce((1 - broad) * share * point + (1 - share) * inside + wide, axis=0)
-    within = np.maximum(span.begun(seen[:, 3:]) - middle[:, None, :], 0.0) / span.spread
-    late = _lateness([trace for trace, _ in told], by)[:, None, None]
-    within *= (1 - broad) * (1 - late)
-    within += (late[:, 0] * inside + wide)[:, None, :]
+    point = seen[:, ages + 2 :] - seen[:, ages + 1 : ages + 2]
+    point *= share / (2 * _AT_END_MS)
+    point += wide
+    at_end = np.multiply.reduce(inside * (1 - share) + point, axis=0)
+    within = span.begun(seen)
+    within -= middle[:, None, :]
+    np.maximum(within, 0.0, out=within)
+    late = _lateness([trace for trace, _ in told], by)[:, None]
+    within *= ((1 - late) / span.spread.reshape(1, -1)).reshape(within.shape)
+    inside *= late
+    inside += wide
+    within += inside[:, None, :]
     at_start = np.multiply.reduce(within, axis=0)
     if len(told) == 1:
         return at_end, at_start
-    near = (1 - broad) * np.maximum(cut[:, :-1] - cut[:, 1:], 0) / grid.width + wide
+    near = before - after
+    np.maximum(near, 0.0, out=near)
+    near /= grid.width
+    near += wide
     return _aligned(grid, span, np.multiply.reduce(near, axis=0), at_end, at_start, by)
 
 
@@ -270,8 +320,10 @@ def _last_commit(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]:
     """Return the time from a survivor's last commit until it rejoined."""
     if trace.last < 0:
         return intervals.waits()
-    waits = [(low, high, weight * (1 - by.rejoin_commit)) for low, high, weight in intervals.waits()]
-    return [(0.0, _COMMIT_MS, by.rejoin_commit), *waits]
+    rest = 1 - by.rejoin_commit
+    waits = [(low, high, weight * rest) for low, high, weight in intervals.waits()]
+    waits.append((0.0, _COMMIT_MS, by.rejoin_commit))
+    return waits
 
 
 def _aligned(
@@ -281,17 +333,25 @@ def _aligned(
 
     However long the phase was, they then rejoined within a time that is as likely in any of its first cells.
     """
-    near_cells = max(int(grid.middle.searchsorted(by.jitter)), 1)
+    count, first = _first_cells(grid, by.jitter)
+    together_at_end = (at_end.cumsum() / count)[first]
+    total = np.zeros(len(grid.edges))
+    np.cumsum(near * grid.width, out=total[1:])
+    together = (total[1:] + total[:-1]) / 2 - total.take(span.edge)
+    together -= (total.take(span.edge + 1) - total.take(span.edge)) * span.part
+    together /= span.rest
+    together *= by.aligned
+    at_start *= 1 - by.aligned
+    at_start += together
+    return (1 - by.aligned) * at_end + by.aligned * together_at_end, at_start
+
+
+@lru_cache(maxsize=_KEPT)
+def _first_cells(grid: Grid, jitter: float) -> tuple[Array, Places]:
+    """Return the number of cells up to each, and the last one of these that is within `jitter` (ms)."""
+    near = max(int(grid.middle.searchsorted(jitter)), 1)
     count = np.arange(1, len(grid.middle) + 1)
-    together_at_end = (at_end.cumsum() / count)[np.minimum(count, near_cells) - 1]
-    total = np.concatenate([(0.0,), (near * grid.width).cumsum()])
-    low = np.maximum(span.start, 0.0)
-    both = (total[1:] + total[:-1]) / 2 - np.interp(low, grid.edges, total)
-    together = both / np.maximum(grid.middle - low, 1.0)
-    return (
-        (1 - by.aligned) * at_end + by.aligned * together_at_end,
-        (1 - by.aligned) * at_start + by.aligned * together,
-    )
+    return count.astype(float), np.minimum(count, near) - 1
 
 
 @lru_cache(maxsize=_KEPT)
@@ -338,7 +398,7 @@ def learned(before: Sequence[float], likely: Array) -> tuple[float, ...]:
     if len(before) == len(now):
         now = [one * known for one, known in zip(now, before, strict=True)]
     most = max(now)
-    return tuple(round((1 - _FORGET) * one / most + _FORGET, 3) for one in now)
+    return tuple([round((1 - _FORGET) * one / most + _FORGET, 3) for one in now])
 
 
 def learn_heartbeats(seen: Phase, before: Sequence[float]) -> tuple[float, tuple[float, ...]]:

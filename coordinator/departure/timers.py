@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rebalance_monitor.coordinator.departure.hypotheses import (
     CLIENTS,
+    Way,
+    client_of,
     expires_closed,
     may_reveal_poll_interval,
 )
-from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait
+from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait, of_departed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,8 +58,8 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
 
     One that has nothing to commit, commits nothing as it closes.
     """
-    working = scaled(intervals.working(), 1 - _finally(one, intervals, client, by))
-    return _closing(one, intervals, client, by) + working + intervals.pauses()
+    last = _finally(one, intervals, client, by)
+    return _closing(intervals, last, by) + scaled(intervals.working(), 1 - last) + intervals.pauses()
 
 
 def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> float:
@@ -67,9 +69,9 @@ def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) ->
     return (by.closes_by_hand + (by.closes - by.closes_by_hand) * auto) * usual / (usual + intervals.lull)
 
 
-def _closing(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> list[Wait]:
-    """Return how long after such a commit it has closed."""
-    last = (1 - intervals.idle) * _finally(one, intervals, client, by) * intervals.extra
+def _closing(intervals: Intervals, share: float, by: Fitted) -> list[Wait]:
+    """Return how long after such a commit it has closed; `share`: how likely it made one."""
+    last = (1 - intervals.idle) * share * intervals.extra
     # Both may be of the same millisecond.
     return [
         (-SLACK_MS, _CLOSE_MS, last * (1 - by.closes_slowly)),
@@ -87,15 +89,13 @@ def expired(
     waits = intervals.waits()
     if not rearms:
         return [
-            [late for _, gap, weight in waits for late in scaled(_difference(gap, beat), weight, session)]
+            [late for _, gap, weight in waits for late in _difference(gap, beat, weight, session)]
             for beat in beats
         ]
     # Clients that commit within transactions are rare: their usual interval says enough.
-    rest = [(session, gap, weight * (1 - by.transactional)) for _, gap, weight in waits]
-    return [
-        scaled(_difference(intervals.usual, beat), by.transactional, session) + _later_of(rest, beat)
-        for beat in beats
-    ]
+    rare, rest = by.transactional, 1 - by.transactional
+    waits = [(session, gap, weight * rest) for _, gap, weight in waits]
+    return [_difference(intervals.usual, beat, rare, session) + _later_of(waits, beat) for beat in beats]
 
 
 def _later_of(waits: Sequence[Wait], beat: float) -> list[Wait]:
@@ -105,37 +105,38 @@ def _later_of(waits: Sequence[Wait], beat: float) -> list[Wait]:
     that is. A heartbeat came up to `beat` ago.
     """
     found: list[Wait] = []
-    before, session = 0.0, waits[0][0]
+    add, before, session = found.append, 0.0, waits[0][0]
     for _, gap, weight in waits:
         if gap > beat:
-            before += weight * beat / (2 * gap)
-            least = session + gap - beat
-            found.append((session, least, weight * (gap - beat) / gap))
-            triangle, most = weight * beat / (2 * gap), session + gap
+            triangle, least, most = weight * beat / (2 * gap), session + gap - beat, session + gap
+            before += triangle
+            add((session, least, weight * (gap - beat) / gap))
         else:
-            triangle = weight * gap / (2 * beat)
+            triangle, least, most = weight * gap / (2 * beat), session, session + gap
             before += weight - triangle
-            least, most = session, session + gap
         middle = (least + most) / 2
-        found.append((least, middle, 0.75 * triangle))
-        found.append((middle, most, 0.25 * triangle))
-    found.append((session - SLACK_MS, session + SLACK_MS, before))
+        add((least, middle, 0.75 * triangle))
+        add((middle, most, 0.25 * triangle))
+    add((session - SLACK_MS, session + SLACK_MS, before))
     return found
 
 
-def _difference(gap: float, beat: float) -> list[Wait]:
-    """Return by how much the last heartbeat came after the last commit, negative where it came before."""
+def _difference(gap: float, beat: float, weight: float, session: float) -> list[Wait]:
+    """Return by how much the last heartbeat came after the last commit, negative where it came before.
+
+    The density rises to a flat middle and declines, in two steps each.
+    """
     short = min(gap, beat)
-    ends = short / (2 * max(gap, beat))
-    flat = (-beat + short, gap - short, 1 - 2 * ends)
-    rising = [(-low, -high, weight) for high, low, weight in _declining(beat - short, beat, ends)]
-    return [*rising, flat, *_declining(gap - short, gap, ends)]
-
-
-def _declining(least: float, most: float, weight: float) -> list[Wait]:
-    """Return a wait whose density declines to nothing from `least` to `most`, in two steps."""
-    middle = (least + most) / 2
-    return [(least, middle, 0.75 * weight), (middle, most, 0.25 * weight)]
+    end = weight * short / (2 * max(gap, beat))
+    first, last = session - beat, session + gap
+    rise, fall = first + short, last - short
+    return [
+        (first, (first + rise) / 2, 0.25 * end),
+        ((first + rise) / 2, rise, 0.75 * end),
+        (rise, fall, weight - 2 * end),
+        (fall, (fall + last) / 2, 0.75 * end),
+        ((fall + last) / 2, last, 0.25 * end),
+    ]
 
 
 def _closed(
@@ -144,8 +145,9 @@ def _closed(
     """Return when a member's session ends that may also have closed, which its last commit would show."""
     if not one.rearms:
         return expired
-    closing = scaled(_closing(one, intervals, client, by), by.closed, one.session)
-    rest = 1 - by.closed * (1 - intervals.idle) * _finally(one, intervals, client, by)
+    last = _finally(one, intervals, client, by)
+    closing = scaled(_closing(intervals, last, by), by.closed, one.session)
+    rest = 1 - by.closed * (1 - intervals.idle) * last
     return [[*closing, *scaled(waits, rest)] for waits in expired]
 
 
@@ -218,7 +220,7 @@ def _waits_after_poll(
     one: Departed, intervals: Intervals, limit: float, beats: Sequence[float], client: Client, by: Fitted
 ) -> tuple[list[Wait], list[list[Wait]]]:
     """Return the same of one that goes `limit` (ms) after its last poll, near its last sign of work."""
-    if one.last_active + _PAST_MS < limit - max(gap for gap, _ in intervals.gaps) - max(beats):
+    if one.last_active + _PAST_MS < limit - intervals.longest - max(beats):
         return [], [[] for _ in beats]
     modes = _modes(intervals, client, by)
     usual = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, modes)
@@ -309,3 +311,34 @@ def _modes(intervals: Intervals, client: Client, by: Fitted) -> _Modes:
 def unsynced(one: Departed) -> list[Wait]:
     """Return when one is removed that never synced: a rebalance timeout after the join phase had ended."""
     return [(one.rebalance - SLACK_MS, one.rebalance + _SYNC_MS, 1.0)]
+
+
+BY_BEAT = (Way.DIED, Way.STALLED)
+PLAIN = (Way.LEFT, Way.UNJOINED, Way.UNSYNCED, Way.UNKNOWN)
+STALLED = len(PLAIN)
+"""`rows_of` has a row of each of `PLAIN`, this one, and rows by heartbeat interval of each of `BY_BEAT`."""
+
+
+def rows_of(
+    one: Departed, siblings: Sequence[int], beats: Sequence[float], by: Fitted, *, young: bool
+) -> list[list[Wait]]:
+    """Return rows of waits: of each of `PLAIN`, of `STALLED`, then of each of `BY_BEAT` per interval.
+
+    A stalled member has two rows: what depends on the heartbeat interval, and what does not.
+    """
+    intervals, client = of_departed(one, siblings, by), client_of(one)
+    if not young:
+        intervals = intervals._replace(young=False)
+    usual = intervals.waits()
+    unrelated, noticed = stalled(one, intervals, beats, client, by)
+    if one.unmoved:
+        unrelated, noticed = usual, [[] for _ in beats]
+    return [
+        left(one, intervals, client, by),
+        usual,
+        unsynced(one) if one.trace.last < 0 else [],
+        [(0.0, one.since + 1_000.0, 1.0)],
+        unrelated,
+        *died(one, intervals, beats, client, by),
+        *noticed,
+    ]

@@ -8,6 +8,7 @@ its assignment.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import lru_cache
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,6 +34,7 @@ SLACK_MS = 25.0
 """How late the coordinator's timers and queues are, ms."""
 
 _ENOUGH, _PICKED = 3, 4
+_PLACES = tuple(range(_PICKED))
 _LONG = 2.5
 # A member that made this share of the commits that its interval allows has not paused for long.
 _MOSTLY, _MOST_COUNTED = 0.8, 40
@@ -66,8 +68,13 @@ class Mixtures:
         """Return, for each row, how likely its wait is over at each of `ages`.
 
         Both are ms before the end of the join phase: `ages`, and `since`, the beginnings of the rows' waits.
+        Several rows of ages are each those of as many rows of waits.
         """
-        late = (np.repeat(since, self._sizes) - self._low)[:, None] - ages
+        if ages.ndim > 1:
+            each = len(self._sizes) // len(ages)
+            counts = [sum(self._sizes[first : first + each]) for first in range(0, len(self._sizes), each)]
+            ages = ages.repeat(counts, axis=0) if len(ages) > 1 else ages
+        late = (np.array(since, float).repeat(self._sizes) - self._low)[:, None] - ages
         late *= self._scale[:, None]
         np.maximum(late, 0.0, out=late)
         np.minimum(late, 1.0, out=late)
@@ -95,6 +102,11 @@ class Intervals(NamedTuple):
     young: bool = False
     lull: float = 0.0
 
+    @property
+    def longest(self) -> float:
+        """The longest of `gaps`: they are in order of length."""
+        return self.gaps[-1][0]
+
     def waits(self) -> list[Wait]:
         """Return the time since the last commit, at any moment, as a mixture of waits."""
         return self.working() + self.pauses()
@@ -106,14 +118,15 @@ class Intervals(NamedTuple):
             return [
                 (0.0, age, works * weight * part) for gap, weight in self.gaps for age, part in _ages(gap)
             ]
-        return [(0.0, gap + self.lull, (1 - self.idle) * weight) for gap, weight in self.gaps]
+        lull, works = self.lull, 1 - self.idle
+        return [(0.0, gap + lull, works * weight) for gap, weight in self.gaps]
 
     def pauses(self) -> list[Wait]:
         """Return the part of it in which the member had nothing to commit."""
         if self.young:
             return [(0.0, age, self.idle * part) for age, part in _ages(_OLD_MS)]
         # A pause is as likely of the order of its intervals as of that of its life.
-        pause = min(self.life, _PAUSE * max(gap for gap, _ in self.gaps))
+        pause = min(self.life, _PAUSE * self.longest)
         return [(0.0, pause, self.idle / 2), (0.0, self.life, self.idle / 2)]
 
 
@@ -130,53 +143,70 @@ def _ages(most: float) -> tuple[tuple[float, float], ...]:
 
 def of_departed(one: Departed, siblings: Sequence[int], by: Fitted) -> Intervals:
     """Return the commit intervals of a departed member; `siblings`: intervals of the members that stayed."""
-    idle = _ALWAYS if one.trace.idle else _idleness(one, siblings, by)
-    usual = _intervals(one.trace.gaps, siblings, idle, one.since)
-    return usual._replace(extra=_extra(one.trace.gaps, by), young=one.young, lull=float(one.lull))
+    own = sorted(one.trace.gaps)
+    idle = _ALWAYS if one.trace.idle else _idleness(one, own, siblings, by)
+    extra = _extra(one.trace.gaps, by)
+    return _intervals(own, siblings, idle, one.since, extra, young=one.young, lull=one.lull)
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
     """Return the commit intervals of a member that stayed."""
-    idle = _ALWAYS if trace.idle else _own_idleness(trace, since, by)
-    return _intervals(trace.gaps, (), idle, since)
+    own = sorted(trace.gaps)
+    idle = _ALWAYS if trace.idle else _own_idleness(trace, own, since, by)
+    return _intervals(own, (), idle, since)
 
 
-def _idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
+def _idleness(one: Departed, own: Sequence[int], siblings: Sequence[int], by: Fitted) -> float:
     if one.work != MAYBE_WORK:
         return _ALWAYS if one.work == HAD_WORK else 1 - _ALWAYS
     if not one.trace.commits:
         return by.idle_never * by.went_on if one.went_on else by.idle_never
     unseen = by.idle_unseen if siblings else min(1.0, 2 * by.idle_unseen)
-    own = _own_idleness(one.trace, one.since, by) if one.trace.gaps else unseen
-    return own * by.went_on if one.went_on else own
+    idle = _own_idleness(one.trace, own, one.since, by) if own else unseen
+    return idle * by.went_on if one.went_on else idle
 
 
-def _own_idleness(trace: Trace, since: int, by: Fitted) -> float:
-    """How often it had nothing to commit: by its own long pauses, and by how many commits it made in all."""
-    gaps = trace.gaps
-    if not gaps:
+def _own_idleness(trace: Trace, own: Sequence[int], since: int, by: Fitted) -> float:
+    """How often it had nothing to commit: by its own long pauses, and by how many commits it made in all.
+
+    `own`: its intervals, in order of length.
+    """
+    if not own:
         return by.idle_unseen
-    median = sorted(gaps)[len(gaps) // 2]
-    paused, count = sum(gap > _LONG * median for gap in gaps), len(gaps)
+    count = len(own)
+    median = own[count // 2]
+    paused = count - bisect_right(own, _LONG * median)
     due = (since - max(trace.last, 0)) / max(median, _LEAST_MS)
     if not paused and trace.commits >= _MOSTLY * due:
         count = max(count, min(int(due), _MOST_COUNTED))
     return (paused + by.idle_unseen) / (count + 3 * by.idle_unseen)
 
 
-def _intervals(own: Sequence[int], siblings: Sequence[int], idle: float, life: int) -> Intervals:
-    known = sorted(own) if len(own) >= _ENOUGH else sorted([*own, *(siblings or _USUAL_MS)])
+def _intervals(
+    own: Sequence[int],
+    siblings: Sequence[int],
+    idle: float,
+    life: int,
+    extra: float = 1.0,
+    *,
+    young: bool = False,
+    lull: int = 0,
+) -> Intervals:
+    """Pick intervals; `own`: those of the member, in order of length."""
+    known = own if len(own) >= _ENOUGH else sorted([*own, *(siblings or _USUAL_MS)])
     last = len(known) - 1
-    places = range(_PICKED)
-    picked = known if last < _PICKED else [known[place * last // (_PICKED - 1)] for place in places]
-    gaps = [max(float(gap), _LEAST_MS) * _LONGER + SLACK_MS for gap in picked]
+    picked = known if last < _PICKED else [known[place * last // (_PICKED - 1)] for place in _PLACES]
+    gaps = [max(_LEAST_MS, gap) * _LONGER + SLACK_MS for gap in picked]
     total = sum(gaps)
     return Intervals(
-        gaps=tuple((gap, gap / total) for gap in gaps),
-        idle=idle,
-        life=max(float(life), 1_000.0),
-        timer=_timed(own) if len(own) >= _ENOUGH else 0.5,
-        usual=float(known[len(known) // 2]),
+        tuple([(gap, gap / total) for gap in gaps]),
+        idle,
+        max(float(life), 1_000.0),
+        _timed(own) if len(own) >= _ENOUGH else 0.5,
+        float(known[len(known) // 2]),
+        extra,
+        young,
+        float(lull),
     )
 
 
@@ -202,9 +232,15 @@ def _off(gap: int, median: int) -> float:
     return abs(gap - max(round(gap / max(median, 1)), 1) * median)
 
 
-def _timed(gaps: Sequence[int]) -> float:
-    """How likely a timer decides: intervals of one are whole multiples of the usual one."""
+def _timed(own: Sequence[int]) -> float:
+    """How likely a timer decides: intervals of one are whole multiples of the usual one.
+
+    `own`: in order of length.
+    """
     # Commits of one millisecond are 0 ms apart.
-    median = max(sorted(gaps)[len(gaps) // 2], 1)
-    near = sum(abs(gap / median - max(round(gap / median), 1)) < _MULTIPLE for gap in gaps)
-    return (near + 1) / (len(gaps) + 2)
+    median = max(own[len(own) // 2], 1)
+    near = 0
+    for gap in own:
+        times = gap / median
+        near += abs(times - (round(times) or 1)) < _MULTIPLE
+    return (near + 1) / (len(own) + 2)

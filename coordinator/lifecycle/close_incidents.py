@@ -13,20 +13,36 @@ from rebalance_monitor.coordinator.checks import assignment_skew, unsubscribed_t
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lifecycle import empty_groups
-from rebalance_monitor.coordinator.state.group_state import forget
+from rebalance_monitor.coordinator.state.group_state import Emptiness, GroupState, Rebalances
 from rebalance_monitor.coordinator.storms import storm as storm_module
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.state.group_state import GroupState
 
 
 def begin_anew(state: GroupState, scene: Scene, group_type: str) -> list[Finding]:
     """Resolve all open incidents and forget the state: the group turns out to be another one."""
     found = ended(state, scene, "withdrawn") if state.group_type else []
-    forget(state, group_type)
+    _forget(state, group_type)
     return found
+
+
+def _forget(state: GroupState, group_type: str) -> None:
+    """Forget what was known of a group that turns out to be another one, or of another type."""
+    known = GroupState() if state.group_type else state
+    empty = known.empty
+    fresh = GroupState(
+        group_type=group_type,
+        last_commit=known.last_commit,
+        last_summary=state.last_summary,
+        dirty=True,
+        rebalances=Rebalances(migrated=known.rebalances.migrated),
+        empty=Emptiness(empty.incident, empty.at, empty.is_reported),
+        positions=state.positions,
+    )
+    for name in GroupState.__struct_fields__:
+        setattr(state, name, getattr(fresh, name))
 
 
 def ended(state: GroupState, scene: Scene, resolution: str) -> list[Finding]:

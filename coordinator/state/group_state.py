@@ -18,8 +18,6 @@ unknown.
 
 from __future__ import annotations
 
-from copy import copy
-
 import msgspec
 
 from rebalance_monitor.coordinator.state.positions import Positions
@@ -227,11 +225,6 @@ class Stuck(msgspec.Struct, array_like=True, gc=False):
     waits_for: str = ""
     """Client ids of the members that it was reported to wait for."""
 
-    @property
-    def is_open(self) -> bool:
-        """Whether an incident of either kind is open."""
-        return bool(self.suspected or self.incident)
-
 
 class Checks(msgspec.Struct, array_like=True, gc=False):
     """Incidents about a group's record, assignment and subscriptions."""
@@ -297,34 +290,3 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     stuck: Stuck = msgspec.field(default_factory=Stuck)
     checks: Checks = msgspec.field(default_factory=Checks)
     positions: Positions = msgspec.field(default_factory=Positions)
-
-
-def as_it_was(state: GroupState) -> GroupState:
-    """Return the group as it is now, for comparison with what the next record makes of it.
-
-    Lists, storms and positions are shared with `state`.
-    """
-    before = copy(state)
-    for name in _COPIED:
-        setattr(before, name, copy(getattr(state, name)))
-    return before
-
-
-_COPIED = ("rebalances", "learned", "epochs", "changes", "subscriptions", "empty", "stuck", "checks")
-
-
-def forget(state: GroupState, group_type: str) -> None:
-    """Forget what was known of a group that turns out to be another one, or of another type."""
-    known = GroupState() if state.group_type else state
-    empty = known.empty
-    fresh = GroupState(
-        group_type=group_type,
-        last_commit=known.last_commit,
-        last_summary=state.last_summary,
-        dirty=True,
-        rebalances=Rebalances(migrated=known.rebalances.migrated),
-        empty=Emptiness(empty.incident, empty.at, empty.is_reported),
-        positions=state.positions,
-    )
-    for name in GroupState.__struct_fields__:
-        setattr(state, name, getattr(fresh, name))

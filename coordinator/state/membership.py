@@ -1,14 +1,15 @@
-"""What changed between two memberships of a group, and what its members are assigned."""
+"""A group before a record and after it: its state as it was, and the members that changed."""
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.state.group_state import Member
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 STREAMS_ASSIGNOR = "stream"
 """Of classic Kafka Streams, whose members subscribe to more than their tasks read."""
@@ -50,3 +51,17 @@ def assigned_by_topic(members: list[Member], topics: list[str]) -> dict[str, int
         for topic, *given in member.assigned:
             counts[topics[topic]] = counts.get(topics[topic], 0) + len(given)
     return counts
+
+
+def as_it_was(state: GroupState) -> GroupState:
+    """Return the group as it is now, for comparison with what the next record makes of it.
+
+    Lists, storms and positions are shared with `state`.
+    """
+    before = copy(state)
+    for name in _COPIED:
+        setattr(before, name, copy(getattr(state, name)))
+    return before
+
+
+_COPIED = ("rebalances", "learned", "epochs", "changes", "subscriptions", "empty", "stuck", "checks")

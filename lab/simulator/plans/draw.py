@@ -53,6 +53,7 @@ def draw_plan(
         initial_delay=rng.choice((0, delay, delay)),
         java=chance(rng, _JAVA) or any(plan.modern for plan, _ in made),
         session=server.session,
+        busy=True,
     )
     epoch = 1_700_000_000_000 + rng.randrange(100 * _DAY_MS)
     return Plan(tuple(plan for plan, _ in made), length, broker, epoch, shard=rng.randrange(50))

@@ -27,6 +27,7 @@ class Family:
     coordinator's reload.
     `commits_joining`: goes on committing while it waits in a join phase. `commit_lag`: a commit that is due
     while the library waits in poll, or that a timer makes, is sent at most so late (ms).
+    `fetches_first`: so many fetches are answered before its heartbeat, or before it rejoins.
     `keeps_id`: makes its member id itself, for the life of the process, and says goodbye (-2) as a static
     member too. `leaves_after_stall`: at a breach it falls silent, and leaves when the stall ends.
     `assign_ms`: median time that a leader takes to assign: as a rule, and the first time.
@@ -51,6 +52,7 @@ class Family:
     commit_lag: float = 12.0
     close_lag: tuple[float, float] = (9.0, 0.8)
     assign_ms: tuple[float, float] = (6.0, 20.0)
+    fetches_first: int = 0
     keeps_id: bool = False
     leaves_after_stall: bool = False
     client_id: str = ""
@@ -121,6 +123,7 @@ FAMILIES: dict[str, Family] = {
             polls_to_rejoin=False,
             deaf_when_stalled=True,
             rejoins_after_load=0.9,
+            fetches_first=2,
             client_id="sarama",
         ),
         Family(
@@ -151,6 +154,7 @@ FAMILIES: dict[str, Family] = {
             enforces_poll=False,
             beats_in_poll=True,
             beat_lag=300.0,
+            fetches_first=1,
             client_id="kafkajs",
         ),
         Family(

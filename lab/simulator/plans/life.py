@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.lab.simulator.plans.families import FAMILIES
-from rebalance_monitor.lab.simulator.plans.plan import Act, ClientPlan, GroupPlan, Step, Traffic
+from rebalance_monitor.lab.simulator.plans.plan import Act, ClientPlan, GroupPlan, Mode, Step, Traffic
 from rebalance_monitor.lab.simulator.plans.setup import SECOND, chance, draw_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from random import Random
 
     from rebalance_monitor.lab.simulator.plans.setup import Server, Timing
 
 # Records a second and partition, and how often they are drawn.
-_TRAFFIC = {20.0: 60, 2.0: 15, 0.2: 8, 1 / 60: 12, 0.0: 5}
+_TRAFFIC = {20.0: 52, 2.0: 15, 0.2: 8, 1 / 60: 20, 0.0: 5}
 _HAVE_INSTANCES = frozenset(
     {"java", "java-cooperative", "librdkafka", "aiokafka", "sarama", "franz-go", "java-848"}
 )
@@ -38,6 +38,8 @@ _MIXABLE, _MIXED = ("java", "kafka-python", "librdkafka", "aiokafka", "sarama"),
 # Shares: groups of static members, of clients with ids of their own; pods that come back as they were; stalls
 # that are longer than allowed; rollouts that start the new pod first; a second member that closes, or stalls.
 _STATIC, _OWN_IDS, _SAME_POD, _TOO_LONG, _SURGE, _CLOSES, _CLOSED_BEFORE = 0.2, 0.4, 0.4, 0.85, 0.5, 0.6, 0.7
+# How often a life ends with a planned close of the whole group.
+_ENDS_CLOSED = 0.7
 _FEW = 3
 # How often a fault follows upon another before the group has come to rest.
 _AT_ONCE = 0.12
@@ -83,6 +85,7 @@ class Life:
             self._settle()
         if not faults:
             self._rest()
+        self._end()
         return self._plan(first, count), self.at + 2 * SECOND
 
     def _plan(self, first: ClientPlan, count: int) -> GroupPlan:
@@ -109,7 +112,7 @@ class Life:
         """Start a process set up as `like`: a pod of its own, unless `changes` say otherwise."""
         number, rng = len(self.clients), self.rng
         plan = replace(
-            draw_client(rng, self.timing, rng.choice(_MIXABLE)) if self.mixed else like,
+            self._mixed_in(like) if self.mixed else like,
             host=_HOSTS.format(rng.randrange(4), rng.randrange(250), rng.randrange(250)),
             client_id=f"{self.name}-{rng.randrange(16**5):05x}" if self.own_ids else "",
             instance=f"{self.name}-{number}" if self.static else None,
@@ -118,6 +121,14 @@ class Life:
         self._step(Act.START, number)
         self.running.append(number)
         return number
+
+    def _mixed_in(self, like: ClientPlan) -> ClientPlan:
+        """Draw a client of another library: the application as a whole keeps its offsets in Kafka, or not."""
+        plan = draw_client(self.rng, self.timing, self.rng.choice(_MIXABLE))
+        if Mode.NEVER in {plan.mode, like.mode}:
+            auto = FAMILIES[plan.family].auto or Mode.PER_POLL
+            return replace(plan, mode=Mode.NEVER if like.mode is Mode.NEVER else auto)
+        return plan
 
     def _step(self, act: Act, client: int, lasts: float = float("inf")) -> None:
         self.steps.append(Step(self.at, act, client, lasts))
@@ -143,6 +154,22 @@ class Life:
 
     def _wait(self, ms: float) -> None:
         self.at += ms
+
+    def _end(self) -> None:
+        """Close all that run at the end of most lives: by far most departures of a healthy group are such.
+
+        Drawn apart from all else, so that a seed gives the same life before it.
+        """
+        apart = Random(self.name)
+        silent = self.static or not all(FAMILIES[self.clients[one].family].goodbye for one in self.running)
+        if silent or self.steady or not chance(apart, _ENDS_CLOSED):
+            return
+        within = apart.choice((0, 50, 1_000, 4_000))
+        for client in list(self.running):
+            self._step(Act.CLOSE, client)
+            self._gone(client)
+            self._wait(apart.uniform(0, 1) * within)
+        self._wait(1.5 * self.timing.session)
 
     # Faults.
 

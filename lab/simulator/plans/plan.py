@@ -36,6 +36,7 @@ class ClientPlan:
     its commits. `rebalance` is what its JoinGroup says: P for clients that have one, else their own setting.
     `gap`: mean time between two polls; `work`: the share of it that the application processes, instead of
     waiting in poll. `final_commit`: commits what is left on a clean close.
+    `fetch`: for how long (ms) a broker may wait for records.
     `rejoins_in_poll`: sends JoinGroup only from the application's poll. `instance`: group.instance.id.
     """
 
@@ -54,6 +55,7 @@ class ClientPlan:
     final_commit: bool = True
     revoke_commit: bool = True
     rejoins_in_poll: bool = True
+    fetch: float = 500.0
 
 
 class Act(StrEnum):
@@ -92,11 +94,13 @@ class Step:
 class Traffic:
     """What is produced to each topic of a group: `per_second` records on each partition; 0 is none.
 
-    `until`: after this time (ms) nothing is produced any more.
+    `until`: after this time (ms) nothing is produced any more. `even`: records come at even intervals, into
+    all partitions at once; by default few come at random.
     """
 
     per_second: float = 20.0
     until: float = float("inf")
+    even: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +137,15 @@ class BrokerPlan:
     """The broker: `outages` are (from, length, kind), `initial_delay` its group.initial.rebalance.delay.ms.
 
     `java`: the coordinator of 4.x, which writes a record of generation 0 for a new group. `session`: the
-    session timeout of KIP-848 members (group.consumer.session.timeout.ms).
+    session timeout of KIP-848 members (group.consumer.session.timeout.ms). `busy`: its machine is, and those
+    of the clients are, so that timers and answers are late.
     """
 
     outages: tuple[tuple[float, float, Outage], ...] = ()
     initial_delay: int = 3_000
     java: bool = True
     session: int = 45_000
+    busy: bool = False
 
 
 @dataclass(frozen=True, slots=True)

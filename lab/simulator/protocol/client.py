@@ -167,8 +167,12 @@ class Client:
         if phase is not self.group.phase or not self.beating or self.group.down_until > self.line.now:
             return
         self._told = phase
-        in_poll = self.plan.rejoins_in_poll
-        wait = self._rng.random() * (self.plan.gap if in_poll else _REJOIN_MS)
+        plan, random = self.plan, self._rng.random
+        # An application that waits in poll lets it rejoin at once, one that works does so with its next poll.
+        works = plan.rejoins_in_poll and random() < plan.work
+        wait = random() * (plan.gap if works else _REJOIN_MS)
+        if self.family.fetches_first:
+            wait = sum(random() for _ in range(self.family.fetches_first)) * plan.fetch
         self.line.at(self.line.now + wait, self.rejoin, phase)
 
     def rejoin(self, phase: Phase) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from math import log
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator.truth import Removal, Removed
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.simulator.truth import Truth
 
 # A timer and the clock that it is read from; most ends are within 1 ms of their time.
-SLACK_MS = 2.0
+_SLACK_MS = 2.0
+# As recorded of busy machines: how late a broker's timer is, and how long a client takes to join again.
+_LATE_MS, _LATE_SPREAD = 2.0, 1.8
+_REACTS_MS, _REACTS_SPREAD = 20.0, 1.4
 
 
 class State(Enum):
@@ -125,7 +129,7 @@ class Coordinator(ABC):
         client = member.client
         beating = client.beating and client.member == member.id
         if self.members.get(member.id) is member and not self.exempt(member) and not beating:
-            due = member.armed + self.session(member) + (self.rng.random() - 0.4) * SLACK_MS
+            due = member.armed + self.session(member) + self.lateness()
             self.line.at(due, self._expire, member, member.guard)
 
     def _expire(self, member: Member, guard: int) -> None:
@@ -145,6 +149,16 @@ class Coordinator(ABC):
             if member.client.beating and member.client.beats is not None:
                 member.armed = max(member.armed, member.client.beats.last_before(self.line.now))
         self.down_until, self.accepts = until, False
+
+    def lateness(self) -> float:
+        """Draw how late (ms) a timer of the broker is, against the clock of the records."""
+        if not self._broker.busy:
+            return (self.rng.random() - 0.4) * _SLACK_MS
+        return self.rng.lognormvariate(log(_LATE_MS), _LATE_SPREAD) - 1
+
+    def reaction(self) -> float:
+        """Draw how long (ms) a client takes from a refused SyncGroup to its next JoinGroup."""
+        return self.rng.lognormvariate(log(_REACTS_MS), _REACTS_SPREAD) if self._broker.busy else 0.0
 
     def latency(self) -> float:
         """Draw how long (ms) a request or its answer travels."""

@@ -27,7 +27,13 @@ class Feed:
         self._arrivals: list[list[float]] = []
         if self._sparse:
             last = min(length, self._until)
-            self._arrivals = [self._drawn(last, rng) for _ in range(plan.partitions)]
+            even = plan.traffic.even
+            shared = self._evenly(last, rng.random()) if even else []
+            self._arrivals = [shared if even else self._drawn(last, rng) for _ in range(plan.partitions)]
+
+    def _evenly(self, last: float, phase: float) -> list[float]:
+        count = int(last * self.rate - phase) + 1 if self.rate > 0 else 0
+        return [(phase + place) / self.rate for place in range(count)]
 
     def _drawn(self, last: float, rng: Random) -> list[float]:
         found: list[float] = []

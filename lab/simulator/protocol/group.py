@@ -151,7 +151,7 @@ class Group(Coordinator):
             member.joined = False
             if waiting and member.client.syncs(member.id):
                 # Its SyncGroup is answered with REBALANCE_IN_PROGRESS.
-                self.line.at(now + self.latency(), member.client.rejoin, phase)
+                self.line.at(now + self.latency() + self.reaction(), member.client.rejoin, phase)
             else:
                 member.client.hear(phase)
             if not member.client.beating:
@@ -240,7 +240,8 @@ class Group(Coordinator):
         if self.state is State.EMPTY:
             self._prepare("join", member.id, initial=True)
             if self.phase is not None:
-                self.line.at(self.line.now + self._broker.initial_delay, self._initial, self.phase)
+                due = self.line.now + self._broker.initial_delay + self.lateness()
+                self.line.at(due, self._initial, self.phase)
                 self.line.at(self.line.now + client.plan.rebalance, self._deadline, self.phase)
         elif self.state is not State.PREPARING:
             self._prepare("join", member.id)

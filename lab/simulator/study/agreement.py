@@ -15,6 +15,7 @@ import math
 import sys
 from bisect import bisect_right
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -70,23 +71,30 @@ def concentration(values: Sequence[float]) -> float:
     return abs(sum(cmath.exp(2j * math.pi * value) for value in values)) / len(values)
 
 
-def recorded_samples(recording: Recording) -> Samples:
-    """Measure a recording, in the scenarios that the simulator plays."""
+def recorded_samples(recording: Recording, skip: float = 0) -> Samples:
+    """Measure a recording, in the scenarios that the simulator plays, from `skip` ms after their start."""
     found: Samples = defaultdict(list)
     runs = {group: run for group, run in recording.runs.items() if twin(run, Random(0)) is not None}
-    facts = [fact for fact in recording.facts if fact.group in runs]
+    facts = [
+        fact for fact in recording.facts if fact.group in runs and _counts(runs[fact.group], fact.at, skip)
+    ]
     for rows in recording.shards.values():
         groups = {row.group for row in rows}
         for departure in departures(rows, [fact for fact in facts if fact.group in groups]):
             _measure(found, runs[departure.fact.group], departure)
     for phase in recording.phases:
         label = _TRIGGERS.get(phase.reason.split(" ", 1)[0].lower())
-        if phase.group in runs and label:
+        if label and phase.group in runs and _counts(runs[phase.group], phase.began, skip):
             found[runs[phase.group].family, label].append(phase.ended - phase.began)
     return found
 
 
-def simulated_samples(runs: Iterable[Run], seeds: int = SEEDS) -> Samples:
+def _counts(run: Run, at: float, skip: float) -> bool:
+    """Whether something at `at` (ms since 1970) came before any broker was restarted, and not too early."""
+    return skip <= at - run.began < run.until
+
+
+def simulated_samples(runs: Iterable[Run], seeds: int = SEEDS, skip: float = 0) -> Samples:
     """Measure each of the scenarios, played `seeds` times."""
     found: Samples = defaultdict(list)
     for run in runs:
@@ -96,13 +104,16 @@ def simulated_samples(runs: Iterable[Run], seeds: int = SEEDS) -> Samples:
             if plan is None:
                 break
             made = simulate(plan, seed)
-            facts = [Fact(r.group, r.member, r.cause, int(r.at)) for r in made.truth.removals]
-            for departure in departures(made.rows, facts):
+            played = replace(run, began=plan.epoch)
+            removals = [one for one in made.truth.removals if _counts(played, one.at, skip)]
+            for departure in departures(
+                made.rows, [Fact(r.group, r.member, r.cause, int(r.at)) for r in removals]
+            ):
                 _measure(found, run, departure)
-            gone = {(r.group, r.at): r.cause for r in made.truth.removals if r.triggered}
+            gone = {(r.group, r.at): r.cause for r in removals if r.triggered}
             for phase in made.truth.phases if not plan.groups[0].modern else ():
                 label = _trigger(phase.trigger, gone.get((phase.group, phase.began)))
-                if label:
+                if label and _counts(played, phase.began, skip):
                     found[run.family, label].append(phase.ended - phase.began)
     return found
 
@@ -154,16 +165,16 @@ def _spread(values: Sequence[float]) -> str:
     return f"{mid:.0f} ({low:.0f}-{high:.0f})"
 
 
-def compare(folders: Iterable[Path], seeds: int = SEEDS) -> tuple[Samples, Samples]:
-    """Measure all recordings and their repetitions."""
+def compare(folders: Iterable[Path], seeds: int = SEEDS, skip: float = 0) -> tuple[Samples, Samples]:
+    """Measure all recordings and their repetitions, from `skip` ms after their start."""
     real: Samples = defaultdict(list)
     runs: list[Run] = []
     for folder in folders:
         recording = read_recording(folder)
         runs += recording.runs.values()
-        for key, values in recorded_samples(recording).items():
+        for key, values in recorded_samples(recording, skip).items():
             real[key] += values
-    return real, simulated_samples(runs, seeds)
+    return real, simulated_samples(runs, seeds, skip)
 
 
 def main() -> None:
@@ -172,8 +183,10 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--least", type=int, default=8, help="recorded values that a line needs")
+    parser.add_argument("--skip", type=float, default=0, help="minutes after the start that do not count")
     asked = parser.parse_args()
-    sys.stdout.write("\n".join(table(*compare(asked.folders, asked.seeds), asked.least)) + "\n")
+    found = compare(asked.folders, asked.seeds, asked.skip * 60_000)
+    sys.stdout.write("\n".join(table(*found, asked.least)) + "\n")
 
 
 if __name__ == "__main__":

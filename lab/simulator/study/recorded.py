@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
-
-import yaml
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.decoders.rows import made_rows
+from rebalance_monitor.lab.scenario.traffic import TICK_S
 from rebalance_monitor.lab.simulator.study.measures import Fact
 from rebalance_monitor.lab.simulator.truth import Removed
+from rebalance_monitor.lab.truth.runfolder import BROKER_VERBS, read_run
 from rebalance_monitor.lab.truth.truth import read_truth
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.lab.truth.truth import Truth
+    from rebalance_monitor.lab.workers.timings import Timing
 
 _CAUSES = {
     "expired": Removed.EXPIRED,
@@ -36,7 +37,11 @@ _EARLY_MS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One group's scenario: client family, timers of its clients (ms), and how they commit."""
+    """One group's scenario: client family, timers of its clients (ms), and how they commit.
+
+    `every`: seconds between two records of a partition. `began`: when (ms) its first members were started.
+    `until`: for how long after that no broker was restarted and no coordinator moved.
+    """
 
     scenario: str
     family: str
@@ -48,6 +53,9 @@ class Run:
     topics: dict[str, int]
     steps: list[dict[str, Any]]
     end: float
+    every: float = TICK_S
+    began: int = 0
+    until: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +117,15 @@ def _phases(events: Iterable[Truth]) -> Iterator[RecordedPhase]:
 
 
 def _runs(folder: Path) -> dict[str, Run]:
-    found: dict[str, Run] = defaultdict()
-    for path in sorted(folder.glob("runs/*/scenario.yaml")):
-        raw = cast("dict[str, Any]", yaml.safe_load(path.read_text(encoding="utf-8")))
-        found[path.parent.name] = Run(
+    """Read the scenario of each group; the groups of a herd with timings differ in these."""
+    found: dict[str, Run] = {}
+    played = [read_run(path.parent) for path in sorted(folder.glob("runs/*/scenario.yaml"))]
+    # All scenarios at production timings share a cluster.
+    shared = [step for one in played if one.timings for step in one.steps]
+    until = min((step["at"] for step in shared if step["verb"] in BROKER_VERBS), default=math.inf)
+    for one in played:
+        raw, began = one.raw, one.steps[0]["at"] if one.steps else 0
+        run = Run(
             raw["name"],
             raw["family"],
             int(raw["session_ms"]),
@@ -123,5 +136,27 @@ def _runs(folder: Path) -> dict[str, Run]:
             dict(raw["topics"]),
             list(raw["steps"]),
             float(raw["end"]) * 1000,
+            _every(raw.get("traffic", TICK_S)),
+            began,
+            until - began,
         )
-    return dict(found)
+        found[one.group] = run
+        found |= {group: _timed(run, timing) for group, timing in one.timings.items()}
+    return found
+
+
+def _every(traffic: float | bool) -> float:  # noqa: FBT001 - as it was written: early recordings say yes or no
+    """Return the seconds between two records of a partition, infinite where none is produced."""
+    return TICK_S if traffic is True else float(traffic) or math.inf
+
+
+def _timed(run: Run, timing: Timing) -> Run:
+    """Return the run of one group of a herd: its settings are its own timing."""
+    drawn = {
+        "heartbeat_ms": timing.heartbeat_ms,
+        "commit_ms": timing.commit_ms,
+        "commit": timing.way,
+        "processing_s": timing.processing_s,
+    }
+    kept = {key: value for key, value in run.settings.items() if key not in {"groups", "timings"}}
+    return replace(run, session=timing.session_ms, poll=timing.poll_ms, settings=kept | drawn)

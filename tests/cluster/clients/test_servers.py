@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rebalance_monitor.cluster.clients.servers import CORRELATION, LARGEST, require_brokers
+from rebalance_monitor.cluster.clients.servers import CORRELATION, LARGEST, fault_of_server, require_brokers
 from rebalance_monitor.cluster.clients.trial import require_accepted
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.config.errors import ConfigError
@@ -113,7 +113,7 @@ def test_brokers_and_servers_that_are_silent_or_away_pass(monkeypatch: pytest.Mo
     monkeypatch.setattr("rebalance_monitor.cluster.clients.servers.SNIFF_S", 0.2)
     refused = answers(struct.pack(">hihhh", 35, 1, 18, 0, 2))
     with server(answers(BROKER)) as one, server(refused) as other, server(lambda _: time.sleep(1)) as silent:
-        require_brokers([one, other, silent, "127.0.0.1:1", "no-such-host.invalid:1"], {})
+        require_brokers([one, other, silent, "127.0.0.1:1", "no-such-host.invalid:1", f"{'x' * 70}.a:1"], {})
 
 
 def test_a_frame_of_zeros_that_makes_librdkafka_abort_is_an_error_of_ours() -> None:
@@ -147,3 +147,9 @@ def test_the_request_is_one_that_every_broker_answers() -> None:
     assert (size, key, version, correlation) == (len(asked[0]) - 4, 18, 3, CORRELATION)
     assert asked[0][14:] == b"rebalance-monitor" + b"\0" + b"\x12rebalance-monitor" + b"\x021" + b"\0"
     assert length == len("rebalance-monitor")
+
+
+def test_a_name_that_no_name_service_can_have_is_a_name_that_cannot_be_resolved() -> None:
+    cause = fault_of_server(f"{'x' * 70}.example:9092", {})
+    assert cause is not None
+    assert "cannot be resolved" in cause.what

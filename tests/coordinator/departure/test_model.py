@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+import tracemalloc
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -16,6 +20,9 @@ from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, Way
 from rebalance_monitor.coordinator.departure.observe import siblings_committed
 from rebalance_monitor.coordinator.departure.verdicts import held_by
 from rebalance_monitor.coordinator.state.group_state import Member
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 SURE = 0.8
 quick = settings(max_examples=40, deadline=None)
@@ -276,6 +283,43 @@ def test_four_hundred_departures_in_one_rebalance_are_explained_together() -> No
     found = explain(rebalance(*[departed(45_000 + 2 * place) for place in range(400)], kept=0, survivors=()))
     assert len(found.ways) == 400
     assert sum(way(found, place)[0] is Way.DIED for place in range(400)) >= 390
+
+
+def cost_of(count: int) -> tuple[int, int]:
+    """Calls of functions, and the most memory (bytes) held at once, to explain so many departures."""
+    told = rebalance(*[departed(45_000 + 2 * place) for place in range(count)], kept=3)
+    explain(told)
+    calls, before = 0, sys.getprofile()
+
+    def count_calls(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count_calls)
+    try:
+        explain(told)
+    finally:
+        sys.setprofile(before)
+    tracemalloc.start()
+    explain(told)
+    memory = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return calls, memory
+
+
+def test_what_departures_in_one_rebalance_cost_grows_with_their_number_alone() -> None:
+    few, many, most = (cost_of(count) for count in (100, 200, 400))
+    for one, two, four in zip(few, many, most, strict=True):
+        assert four - two == pytest.approx(2 * (two - one), rel=0.05)
+
+
+@quick
+@given(evidences())
+def test_the_order_in_which_departed_members_are_listed_changes_nothing(evidence: Evidence) -> None:
+    found = explain(evidence)
+    turned = explain(replace(evidence, departed=evidence.departed[::-1]))
+    for one, other in zip(found.ways, reversed(turned.ways), strict=True):
+        assert one == pytest.approx(other, abs=1e-6)
 
 
 def test_evidence_of_a_departure_is_small() -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pytest
 from playwright.sync_api import expect
 
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.dashboard.view.snapshot import Update
 from rebalance_monitor.dashboard.web.api.alerting import NoAlerting
@@ -130,8 +131,13 @@ def test_lag_is_drawn_over_time_with_the_rebalances_in_it(browser: Browser) -> N
     snapshot = known.small("payments", "orders")
     cost = {"joined": 1, "waiting_peak": 1_234, "partition_seconds": 180.0}
     told = known.rebalance("orders", 4, known.T0 - 30_000, started_at_min=known.T0 - 60_000, details=cost)
+    price = {"rebalance": told.id, "rebalances": 1, "arrived": 1_100, "waiting_peak": 1_234}
+    price |= {"caught_up_ms": 12_000}
+    paid = replace(told, id="paid", kind=Kind.REBALANCE_COST, details=price)
     snapshot.apply(
-        Update(findings=[told], now=known.T0, wall=known.T0, batch=2, lags={"orders": growing(known.T0)})
+        Update(
+            findings=[told, paid], now=known.T0, wall=known.T0, batch=2, lags={"orders": growing(known.T0)}
+        )
     )
     with visiting(browser, snapshot) as made:
         page = made.go("?sort=lag")
@@ -149,6 +155,9 @@ def test_lag_is_drawn_over_time_with_the_rebalances_in_it(browser: Browser) -> N
         )
         assert width == pytest.approx(30 / 295, abs=0.02)
         expect(page.locator(".lane-detail")).to_contain_text("1,234")
+        row = page.locator("#generations tbody tr").first
+        expect(row).to_contain_text("1,234 records waited, caught up in 12 s")
+        expect(row.locator("[title='1,100 records arrived while partitions stood still']")).to_have_count(1)
         expect(page.locator(".feed")).to_contain_text("1,234 records waited")
         expect(page.locator("#lag tbody tr")).to_have_count(2)
         more = {"orders": growing(known.T0 + 5_000, 900)}
