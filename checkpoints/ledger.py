@@ -118,6 +118,15 @@ class Ledger:
         self._path = folder / "snapshot.json"
         self._body = b""
 
+    def require_there(self, why: str) -> None:
+        """Raise LedgerError if there is no snapshot, although `why` proves that one was committed."""
+        if not self._path.is_file():
+            raise LedgerError(
+                f"{self._path} is gone, although {why}. Without it the findings that were written are taken "
+                "for those of no batch, and removed: restore it from a backup, or move the whole storage "
+                "folder away and start afresh."
+            )
+
     def load(self) -> Snapshot:
         """Return the last committed snapshot, an empty one at the very first start. Raises LedgerError."""
         try:

@@ -7,6 +7,7 @@ same history.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -174,7 +175,21 @@ def record_rebuild(storage: Storage, plan: StatePlan) -> None:
     write_manifest(storage.manifest, replace(plan.manifest, untold=""))
 
 
+def _require_ledger(storage: Storage) -> None:
+    """Raise LedgerError if the ledger is gone and the engine committed a batch, which it does after it."""
+    for folder in (path for path in storage.states.glob("*") if path.name.isdigit()):
+        with suppress(ConfigError, OSError):
+            committed = read_log(folder).committed
+            if committed >= 0:
+                break
+    else:
+        return
+    why = f"batch {committed:,} of {folder} was committed"
+    Ledger(storage.ledger).require_there(why)
+
+
 def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> _Choice:
+    _require_ledger(storage)
     choice = _stored(storage.manifest, settings, rebuild=rebuild)
     stored = choice.manifest
     if stored is None:

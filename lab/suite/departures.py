@@ -15,10 +15,11 @@ from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.departure.explain import explain
-from rebalance_monitor.coordinator.departure.fitted import FITTED
+from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.departure.observe import observed
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from rebalance_monitor.coordinator.departure.evidence import Evidence
-    from rebalance_monitor.coordinator.departure.fitted import Fitted
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.lab.simulator.truth import Removal
@@ -119,6 +119,14 @@ def _is_rebalance(before: GroupState, after: GroupState) -> bool:
     return classic and bool(before.members) and after.generation != before.generation
 
 
+def is_of(life: Life, kind: str, value: str) -> bool:
+    """Whether members with this `family`, or with a `session` timeout of so many seconds, left a group."""
+    gone = [one for seen in life for one in seen.evidence.departed]
+    if kind == "session":
+        return any(one.session == 1_000 * int(value) for one in gone)
+    return any(one.family == value for one in gone)
+
+
 def answers(lives: Iterable[Life], by: Fitted = FITTED) -> Iterator[tuple[list[float], Way]]:
     """Yield what the model says of each departed member, beside its true way."""
     for life in lives:
@@ -166,13 +174,18 @@ def table(lives: Iterable[Life], by: Fitted = FITTED) -> str:
 @click.option("--groups", default=300, show_default=True, help="Simulated groups.")
 @click.option("--profile", default="production", show_default=True, help="Timers: fast, production.")
 @click.option("--real", "folders", multiple=True, type=click.Path(path_type=Path, exists=True))
-def main(groups: int, profile: str, folders: tuple[Path, ...]) -> None:
+@click.option("--only", default="", help="Groups with a `family=` or a `session=` (seconds).")
+@click.option("--by", "constants", type=click.Path(path_type=Path, exists=True), help="What a fit keeps.")
+def main(groups: int, profile: str, folders: tuple[Path, ...], only: str, constants: Path | None) -> None:
     """Score the departure model against the truth."""
     if folders:
         lives = [life for folder in folders for life in recorded(folder)]
     else:
         lives = simulated(range(FIRST_UNSEEN, FIRST_UNSEEN + groups), profile)
-    click.echo(table(lives))
+    kind, _, value = only.partition("=")
+    lives = [life for life in lives if not kind or is_of(life, kind, value)]
+    by = Fitted(*msgspec.json.decode(constants.read_bytes())["best"]) if constants else FITTED
+    click.echo(table(lives, by))
 
 
 if __name__ == "__main__":

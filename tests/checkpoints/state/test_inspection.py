@@ -50,6 +50,7 @@ def folder(root: Path) -> tuple[Path, Path]:
     batch(states / "2", 2, {0: 9, 1: 2})
     batch(states / "2", 3, {0: 11, 1: 2}, done=False)
     write_manifest(root / "manifest.json", Manifest(IDENTITY, 2, {0: 4}))
+    Ledger(root / "ledger").commit(Snapshot())
     return root / "manifest.json", states
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 
 from rebalance_monitor.checkpoints.errors import UnreachableError
-from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+from rebalance_monitor.checkpoints.ledger import Ledger, LedgerError, Snapshot
 from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
 from rebalance_monitor.checkpoints.state.inspection import ELSEWHERE
 from rebalance_monitor.checkpoints.state.manifest import ManifestError, read_manifest, write_manifest
@@ -152,6 +152,18 @@ def committed(found: StatePlan, ends: dict[int, int], batch: int = 4) -> None:
     for lane in range(found.manifest.identity.lanes):
         (place := found.checkpoint / "state" / "0" / str(lane)).mkdir(parents=True, exist_ok=True)
         (place / f"{batch + 1}.zip").write_text("state")
+    ledger = Ledger(Storage(found.checkpoint.parents[1]).ledger)
+    ledger.commit(ledger.load())
+
+
+def test_a_ledger_that_is_gone_is_refused_because_all_that_was_written_would_count_for_nothing(
+    tmp_path: Path,
+) -> None:
+    committed(plan(tmp_path), {0: 4})
+    (Storage(tmp_path).ledger / "snapshot.json").unlink()
+    for rebuild in (False, True):
+        with pytest.raises(LedgerError, match=r"is gone, although batch 4 of .*state/1 was committed"):
+            plan(tmp_path, rebuild=rebuild)
 
 
 def test_records_removed_while_the_job_was_away_are_counted(tmp_path: Path) -> None:

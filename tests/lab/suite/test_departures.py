@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rebalance_monitor.coordinator.departure import fitted
@@ -42,6 +43,22 @@ def test_each_constant_is_a_share_or_a_time_and_alternatives_are_at_most_everyth
 
 def test_a_fit_that_finds_the_same_constants_writes_the_same_module() -> None:
     text = Path(fitted.__file__).read_text(encoding="utf-8")
-    found = re.search(r"make fit`: (\d+) .* surprise ([.\d]+) each", text)
+    found = re.search(r"make fit`: (.* each.*)\n", text)
     assert found
-    assert fit.written(FITTED, float(found[2]), int(found[1])) == text
+    assert fit.written(fit.rounded(FITTED), found[1]) == text
+    assert all(getattr(FITTED, name) == getattr(fit.START, name) for name in fit.HELD)
+
+
+def test_a_fit_that_was_stopped_goes_on(tmp_path: Path, lives: list[Life]) -> None:
+    file, every = tmp_path / "fit.json", len(fit._STEPS) * (len(fit.START) - len(fit.HELD))
+    with fit.Judges(lives[:2], 1) as judges:
+        assert fit.fit(judges, file, "these", 0.0) == (fit.START, False)
+        kept = fit.Progress("these", every - 2, list(FITTED))
+        file.write_bytes(msgspec.json.encode(kept))
+        ended, whole = fit.fit(judges, file, "these", float("inf"))
+        assert whole
+        assert fit.fit(judges, file, "others", 0.0) == (fit.START, False)
+    assert {name for name in ended._fields if getattr(ended, name) != getattr(FITTED, name)} <= set(
+        ended._fields[-2:]
+    )
+    assert msgspec.json.decode(file.read_bytes(), type=fit.Progress).done == every
