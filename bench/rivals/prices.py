@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 from urllib.request import urlopen
 
-from bench.measure.trees import Meter
+from bench.measure.trees import Meter, process_of
 from bench.rivals import programs
 from bench.traffic.feeding import feeding
 from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION, LabBroker
@@ -177,6 +177,8 @@ def measure(name: str, plan: Plan, warm_s: float, seconds: float) -> Figures:
             "cpu_s_per_s": (after.cpu_s - before.cpu_s) / took,
             "jvm_s_per_s": (after.jvm_s - before.jvm_s) / took,
             "peak_mb": (after.jvm_bytes + after.python_bytes) / 1e6,
+            # Of the process itself: the peak is that of catching up.
+            "own_mb": process.resident / 1e6 if (process := process_of(contender.pid)) else 0.0,
             "load": os.getloadavg()[0],
         }
         figures |= late(contender.delays())
@@ -221,12 +223,22 @@ def medians(passes: list[dict[str, Figures]]) -> dict[str, Figures]:
 
 def table(title: str, found: Mapping[str, Figures]) -> None:
     """Print a line for each contender."""
-    heads = ("CPU-s/s", "x KMinion", "of JVM", "MB", "p50 ms", "p95 ms", "a scrape", "passes", "load")
-    keys = ("cpu_s_per_s", "ratio", "jvm_s_per_s", "peak_mb", "delay_ms_p50", "delay_ms_p95", "scrape_cpu_s")
-    places = (3, 2, 3, 0, 0, 0, 2, 0, 1)
+    heads = {
+        "CPU-s/s": "cpu_s_per_s",
+        "x KMinion": "ratio",
+        "of JVM": "jvm_s_per_s",
+        "MB": "peak_mb",
+        "own now": "own_mb",
+        "p50 ms": "delay_ms_p50",
+        "p95 ms": "delay_ms_p95",
+        "a scrape": "scrape_cpu_s",
+        "passes": "passes",
+        "load": "load",
+    }
+    places = (3, 2, 3, 0, 0, 0, 0, 2, 0, 1)
     print(f"{title:<14}" + "".join(f"{head:>11}" for head in heads))
     for name, figures in found.items():
-        cells = zip((*keys, "passes", "load"), places, strict=True)
+        cells = zip(heads.values(), places, strict=True)
         row = (f"{figures[key]:>11.{n}f}" if key in figures else f"{'-':>11}" for key, n in cells)
         print(f"{name:<14}" + "".join(row), flush=True)
 

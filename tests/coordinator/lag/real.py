@@ -94,7 +94,7 @@ class Monitor:
         now = self._now()
         said = self._shards.read(now)
         self._summaries |= {one.group: one.summary for one in said if isinstance(one, GroupOut)}
-        published = {one.group: one.body for one in said if isinstance(one, PositionsOut)}
+        published = {one.group: one.held for one in said if isinstance(one, PositionsOut)}
         self.found += self.lag.publish(published, now)
         self.lag.board.want(now + TURN_MS * self._number)
         # Asked anew each time: for the first offsets, too.
