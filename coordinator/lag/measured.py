@@ -123,7 +123,7 @@ class Partitions(Sequence[PartitionLag]):
         offset, at = self._packed.at(self._start + number)
         end = memoryview(compared.ends).cast("q")[self._first + number]
         age = memoryview(compared.ages).cast("I")[self._first + number]
-        stable = self._stable[partition] if partition < len(self._stable) else UNKNOWN
+        stable = self._stable[partition] if 0 <= partition < len(self._stable) else UNKNOWN
         waiting = records(offset, at, end, compared.sample.asked_at)
         return PartitionLag(partition, offset, at, end, waiting, None if age == NO_AGE else age, stable)
 

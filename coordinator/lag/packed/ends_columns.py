@@ -48,7 +48,8 @@ class Numbering:
         for topic, start, numbers in layout.spans():
             own = np.asarray(numbers, np.int64)
             rows = own + self.first.get(topic, 0)
-            rows[own >= sizes.get(topic, 0)] = self.rows
+            # A forged record may name a partition below 0.
+            rows[(own < 0) | (own >= sizes.get(topic, 0))] = self.rows
             found[start : start + len(own)] = rows
         return found.tobytes()
 
@@ -129,7 +130,7 @@ class EndsColumns:
             own = left[done]
             written = _written(offset[own], (when[done], ends[done]), (stop[own], behind[own]))
             low, high = np.maximum(0, now[own] - stop[own]), np.maximum(0, now[own] - when[done])
-            age = np.minimum(high, np.maximum(low, np.rint(now[own] - written).astype(np.int64)))
+            age = np.clip(np.rint(now[own] - written), low, high).astype(np.int64)
             found[own] = np.where(stop[own] == UNKNOWN, 0, age)
             left = left[~done]
         found[left] = np.where(stop[left] == UNKNOWN, UNKNOWN, np.maximum(0, now[left] - stop[left]))

@@ -215,3 +215,19 @@ def test_many_groups_at_once_are_measured_as_each_partition_alone(
             require_noticed(board, alone, now)
             require_same(board, alone)
     require_same(board, alone)
+
+
+@given(st.sampled_from([-(2**31), -1, 2, 2**31 - 1]), st.sampled_from([0, T0, 2**63 - 1]))
+def test_a_partition_that_no_topic_has_is_unknown_whatever_its_number_and_the_time_of_its_commit(
+    partition: int, at: int
+) -> None:
+    board, held = Board(), Positions()
+    positions.keep(held, at, partition_entry(b"x", 0) + partition_entry(None, partition), bytes(16))
+    board.publish("a", held, T0)
+    for number in range(3):
+        now = T0 + 5_000 * number
+        board.take(EndsSample(now, now, {"x": (number, 9)}), ())
+    lag = board.groups["a"].lag
+    assert lag is not None
+    assert lag.unknown == 1
+    assert {one.partition: one.records for one in lag.topics["x"].partitions} == {0: 2, partition: None}
