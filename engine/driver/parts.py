@@ -142,6 +142,7 @@ class Parts:
         seen = self._live.on_samples(sightings, self._summaries, batch.findings, read, self._board)
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
+        skewed, came = self._health.skewed, self._board.came_at
         told = [*seen, *self._live.refine(batch.findings, skewed, served(stats), came)]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now

@@ -86,7 +86,7 @@ class Identities:
         events = [
             {
                 **one,
-                "held_by": one["held_by"] and self._detail(WAITED_FOR, one["held_by"]),
+                "held_by": one["held_by"] and self._detail("waits_for", one["held_by"]),
                 "causes": list(map(self._member, one["causes"])),
             }
             for one in found["rebalances"]
