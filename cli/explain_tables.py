@@ -99,6 +99,7 @@ def _ranges(given: Sequence[int]) -> Iterator[str]:
 def _event(one: Json) -> Json:
     changes = [f"{one[role]} {role}" for role in ("joined", "left", "replaced") if one[role]]
     causes = [_cause(cause) for cause in one["causes"][:MAX_CAUSES]]
+    causes += [f"waited for {one['held_by']}"] if one["held_by"] else []
     return {
         "at": _time(one["at"]),
         "what": one["kind"] + (" (history)" if one["history"] else ""),

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.massed import massed
 from rebalance_monitor.coordinator.probe import expected_barriers, group_summaries
@@ -142,7 +141,7 @@ class Live:
         ends = deque(sorted((one for one in told if one.kind in _ENDS), key=lambda one: one.at))
         for sighting in sightings:
             while ends and ends[0].at <= sighting.at:
-                end_barrier(self._groups, ends.popleft())
+                end_barrier(self._groups, self._as_sampled(ends.popleft()))
             if self._looks and sighting.at < self._looks[-1] - _FRESH_MS:
                 self._set_back(sighting.at)
             if not self._looks or sighting.at > self._looks[-1]:
@@ -213,9 +212,7 @@ class Live:
     def _refined(self, found: Finding) -> Finding | None:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
         finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group))
-        told = finding
-        if finding is not None and not _has_evidence(finding):
-            told = outages.excuse(finding, self._reach.away, moved_at)
+        told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
         return None if told is None else refinement.refine(told, self._look_back(found), moved_at)
 
     def _still_storms(self, found: Finding, group: Watched | None) -> bool:
@@ -247,8 +244,8 @@ class Live:
     def _more(self, came: Came | None) -> More:
         """Return what completes the evidence of a departed member: outages, and the ends of its topics."""
 
-        def more(found: Finding, member: MemberEntry, one: Departed) -> Departed:
-            ended, moved_at = join_end(found), self._moves.at(found.shard)
+        def more(found: Finding, member: MemberEntry, one: Departed, ended: int) -> Departed:
+            moved_at = self._moves.at(found.shard)
             woke = self._outages.woke(found, self._moves.leader(found.shard))
             away = self._reach.away if woke < 0 else ()
             seen = outages.with_reload(one, ended, away, moved_at)
@@ -257,6 +254,17 @@ class Live:
             return seen if came is None else with_work(seen, ended, member.partitions or 0, came)
 
         return more
+
+    def _as_sampled(self, finding: Finding) -> Finding:
+        """Return the end of a join phase as `refine` will judge it, if that phase was stuck.
+
+        The end of the incident names the member that the phase waited for, as the rebalance does.
+        """
+        group = self._groups.get(finding.group or "")
+        if group is None or not group.stuck:
+            return finding
+        more = self._more(None if self._board is None else self._board.came_at)
+        return timed([finding], self._bounded, self._listed_departure, self._settings, more)[0]
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a join phase of a group that the probe samples: then samples decide."""
@@ -365,11 +373,6 @@ class Live:
         return self._probed.storming(
             name, group, at, lambda: self._unanswered.by(judged.leader(name), self._looks), recorded=recorded
         )
-
-
-def _has_evidence(found: Finding) -> bool:
-    """Whether the model judges its members again with samples: for live findings of classic groups."""
-    return found.group_type == "classic" and found.kind is not Kind.MEMBER_SILENT and not found.history
 
 
 _PROBED = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})

@@ -147,7 +147,7 @@ QUESTIONS = {
         "\n## Details",
         ["did not call `poll`", "0.9 it was right", "**First:**", "max.poll.records"],
     ),
-    "how sure can I be": (["docs/accuracy.md"], "\n- *Others under", ["0.8 and more", "98 of 100"]),
+    "how sure can I be": (["docs/accuracy.md"], "\n- *Others under", ["0.8 and more", "99 of 100"]),
     "how do I set storm thresholds for one team": (
         ["docs/howto/tune-a-team.md"],
         None,

@@ -22,7 +22,13 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import under_traff
 from rebalance_monitor.coordinator.deadlines.rejoining import UNKNOWN, Seen
 from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAJORITY, MAX_KEPT, CauseEntry, MemberEntry
+from rebalance_monitor.coordinator.findings.finding import (
+    HELD_BY,
+    MAJORITY,
+    MAX_KEPT,
+    CauseEntry,
+    MemberEntry,
+)
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
@@ -201,7 +207,7 @@ def awaited_members(rebalance: Finding) -> Awaited:
     missing. Of several it waited for those that lived on and did not rejoin.
     """
     gone = [member for member in rebalance.members if member.role == "left"]
-    named = [member for member in gone if member.member_id == rebalance.details.get("held_by")]
+    named = [member for member in gone if member.member_id == rebalance.details.get(HELD_BY)]
     late = removed_alive(rebalance)
     removed = [member for member in gone if member.member_id in late]
     found = named or removed or (gone if len(gone) == 1 else [])

@@ -46,7 +46,12 @@ class Explained(NamedTuple):
 
 
 def is_alone(evidence: Evidence) -> bool:
-    """Whether no other member can have begun the phase or delayed its end: the closed form is exact then."""
+    """Whether no other member can have begun the phase or delayed its end: the closed form is exact then.
+
+    Epoch-based groups wait for no one before they remove a member.
+    """
+    if evidence.apart:
+        return True
     if len(evidence.departed) != 1:
         return False
     if 0 <= evidence.phase[1] <= _SHORT_MS:
@@ -76,7 +81,12 @@ def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     length = float((beat + _POLL_MS) * (1 + evidence.aborted))
     if is_alone(evidence):
         length = float(evidence.phase[1] if evidence.phase[1] >= 0 else _AT_ONCE_MS)
-    ways = [_ways(one, float(beat), length, shares, by) for one in evidence.departed]
+    beats = [
+        float(phase.likeliest(one.session, evidence.beats, by) if evidence.apart else beat)
+        for one in evidence.departed
+    ]
+    each = zip(evidence.departed, beats, strict=True)
+    ways = [_ways(one, own, length, shares, by) for one, own in each]
     group_ways = learned_ways(evidence.ways, ways)
     none = [0.0] * len(ways)
     return Explained(ways, none, [*none, 1.0, 0.0], length / 2, evidence.beats, group_ways)

@@ -8,7 +8,12 @@ is that of the fields, in order: a new field comes last and has a default, anyth
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 VERSION = 2
 MOST_SURVIVORS = 8
@@ -109,7 +114,8 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `session`: the longest session timeout. `cooperative`: members commit on while they wait for others.
     `phase`: bounds of the length of the join phase. `beats` and `ways`: what earlier rebalances of the group
     taught. `version`: of this layout. `withheld`: the record before left partitions of a cooperative group to
-    nobody, so its members rejoin at once.
+    nobody, so its members rejoin at once. `apart`: how long before the end each member of an epoch-based
+    group was removed by itself; its durations count from then. -1: the pattern of its removal tells why.
     """
 
     since: int
@@ -126,6 +132,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     ways: tuple[float, ...] = ()
     version: int = VERSION
     withheld: bool = False
+    apart: tuple[int, ...] = ()
 
     @property
     def least_phase(self) -> int:
@@ -136,6 +143,22 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
             max(trace.last - max(trace.gaps), 0) for trace in self.survivors if trace.idle and trace.gaps
         ]
         return max(waits, default=0)
+
+
+def together(each: Sequence[Evidence], ages: Sequence[int]) -> Evidence:
+    """Return the evidence of members that departed by themselves, each so long (ms) before the end."""
+    return Evidence(
+        since=max(one.since for one in each),
+        aborted=0,
+        departed=tuple(member for one in each for member in one.departed),
+        survivors=(),
+        kept=each[-1].kept,
+        joined=0,
+        deadline=max(one.deadline for one in each),
+        session=max(one.session for one in each),
+        phase=each[0].phase,
+        apart=tuple(age if one.apart[0] >= 0 else -1 for one, age in zip(each, ages, strict=True)),
+    )
 
 
 encode = msgspec.json.Encoder().encode

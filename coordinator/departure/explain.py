@@ -23,6 +23,7 @@ from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
     CAUSE_OF,
     Way,
+    client_of,
     learned_ways,
     prior_of,
     shares_of_ways,
@@ -48,7 +49,7 @@ _AT_MS = 15.0
 _SOON_MS = 100.0
 _LEAST_PHASE_MS = 1_000.0
 # How long after a client's last poll its process has another one join.
-_REPLACED_MS = 3_000.0
+_AT_ONCE_MS, _REPLACED_MS = 300.0, 3_000.0
 
 
 class _Scene(NamedTuple):
@@ -126,10 +127,6 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
     near, apart, rate = _rates_beside(scene, some)
     np.multiply(seen.within, prior / grid.width, out=trigger)
     np.multiply(prior * seen.at_end, rate, out=holder)
-    for place, one in enumerate(some):
-        if one.returned == SAME_PLACE:
-            at_end = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
-            holder[place, Way.STALLED] = at_end * _leaked(grid.middle, one)
     begun = span.begun_by_beat(seen.table)
     begun -= seen.middle
     np.maximum(begun, 0.0, out=begun)
@@ -147,14 +144,24 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
         inside[:, Way.LEFT] += waited * grid.middle
     trigger[:, Way.UNJOINED] = inside[:, Way.UNJOINED] = 0.0
     holder[:, Way.UNJOINED] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
+    for place, one in enumerate(some):
+        if one.returned == SAME_PLACE:
+            leaked = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
+            left, late = _leaked(scene, one)
+            holder[place, Way.STALLED] = leaked * left
+            holder[place, Way.UNJOINED] += leaked * late * (not one.static)
 
 
 def _rates_beside(scene: _Scene, some: Sequence[Departed]) -> _Rates:
-    """Return how often others depart beside each of the members, of all at once where that is the same."""
+    """Return how often others depart beside each of the members, of all at once where that is the same.
+
+    A session that began anew with a load ends in any phase.
+    """
     grid, deadline, alone = scene.phase.grid, scene.evidence.deadline, len(scene.evidence.departed) == 1
+    longest = [one.session if one.loaded < 0 else deadline for one in some]
     found = [
-        _rates(grid, scene.tried, deadline, one.session, scene.by, alone=alone and bool(one.returned))
-        for one in some
+        _rates(grid, scene.tried, deadline, session, scene.by, alone=alone and bool(one.returned))
+        for one, session in zip(some, longest, strict=True)
     ]
     if all(one is found[0] for one in found):
         return found[0]
@@ -177,7 +184,12 @@ def _rates(
         # Its process came back because it had died, and that began the phase: at any time of its session.
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
-    return _Rates(near, apart, near * (grid.middle <= soon) + apart * (grid.middle <= far))
+    return _Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
+
+
+def _share_below(grid: Grid, most: Array) -> Array:
+    """Return how much of each cell is no longer than `most` (ms)."""
+    return np.asarray(np.clip((most - grid.edges[:-1]) / grid.width, 0.0, 1.0))
 
 
 def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
@@ -192,13 +204,25 @@ def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
     return np.asarray(near[..., None] * (grid.middle > soon[:, None]))
 
 
-def _leaked(length: Array, one: Departed) -> Array:
-    """Return how likely (per ms) a phase of a length was held by a client that its process has replaced.
+def _leaked(scene: _Scene, one: Departed) -> tuple[Array, Array]:
+    """Return how likely a client that its process has replaced held the phase, by when it was replaced.
 
-    The new one's join began the phase, soon after the old one's last poll.
+    The new one's join began the phase, soon after the old one's last poll: at once, or later. First (per ms)
+    that the old one left as its interval had passed. Then that the join deadline came before: as long after
+    the new one's join, while the old one saw its breach a `notice` too late.
     """
-    limit, late = one.poll_interval or one.rebalance, max(_REPLACED_MS, 1.2 * one.usual)
-    return np.asarray((length > limit - late) & (length <= limit + _REPLACED_MS)) / (late + _REPLACED_MS)
+    limit, edges = one.poll_interval or one.rebalance, scene.phase.grid.edges
+    client, first = client_of(one), scene.evidence.deadline <= limit
+    notice = np.array(scene.tried, float)[:, None] if client.at_beat else np.full((1, 1), client.notice)
+    at_once = scene.by.replaced_at_once
+    left, late = np.zeros((len(notice), len(edges) - 1)), np.zeros((len(notice), 1))
+    for within, share in ((_AT_ONCE_MS, at_once), (max(_REPLACED_MS, 1.2 * one.usual), 1 - at_once)):
+        over = np.where(notice < within, notice / (2 * within), 1 - within / (2 * notice)) * first
+        until = limit + notice * (not first)
+        there = np.minimum(edges[1:], until) - np.maximum(edges[:-1], limit - within)
+        left += share * (1 - over) * np.maximum(there, 0.0) / (until - limit + within)
+        late += share * over
+    return left / scene.phase.grid.width, late
 
 
 def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: Array) -> Array:

@@ -65,6 +65,7 @@ class Fitted(NamedTuple):
     stray: float = 0.05
     stray_cooperative: float = 0.4
     same_beat: float = 0.2
+    replaced_at_once: float = 0.5
 
 
 # `make fit`: 2366 departures of simulations and recordings; surprise 0.1984 each.
@@ -119,4 +120,5 @@ FITTED = Fitted(
     stray=0.05,
     stray_cooperative=0.4,
     same_beat=0.2,
+    replaced_at_once=0.5,
 )

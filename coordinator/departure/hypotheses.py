@@ -65,7 +65,8 @@ class Client(NamedTuple):
     `closes`: it commits as it closes. `hides`: its max.poll.interval is in no record. `holds`: it stops its
     heartbeats as its interval ends, and leaves only when the stall ends, or expires. `between`: it sends
     heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
-    interval with its heartbeats alone. `unpolled`: it may rejoin without a poll of its application.
+    interval with its heartbeats alone; others see one up to `notice` (ms) later. `unpolled`: it may rejoin
+    without a poll of its application.
     """
 
     background: float
@@ -78,9 +79,11 @@ class Client(NamedTuple):
     between: bool = False
     at_beat: bool = False
     unpolled: bool = False
+    notice: float = 500.0
 
 
-_IN_POLL = Client(0.0, 0.8, 0.2, 1.0)
+# Java's heartbeat thread looks each retry.backoff.ms, librdkafka's timer twice a second.
+_IN_POLL = Client(0.0, 0.8, 0.2, 1.0, notice=100.0)
 _GO = Client(0.3, 0.3, 0.3, 0.0, closes=False)
 CLIENTS: dict[str, Client] = {
     "java": _IN_POLL,

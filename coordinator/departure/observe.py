@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
+from operator import sub
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES, instance_of, is_named
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
@@ -21,7 +25,7 @@ from rebalance_monitor.coordinator.departure.evidence import (
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
@@ -98,7 +102,9 @@ def _departed(
     interval: int | None,
 ) -> Departed:
     family, born = FAMILIES[member.family], _born(state, member)
-    trace = trace_of(state, member, cst)
+    trace, worked = trace_of(state, member, cst), member.last_commit
+    if _is_of_another(state, member):
+        trace, worked = replace(trace, last=-1, commits=member.commits - 1), -1
     return Departed(
         session=member.session_timeout,
         rebalance=member.rebalance_timeout,
@@ -108,15 +114,31 @@ def _departed(
         static=member.instance_id is not None,
         poll_interval=(interval or 0) if family.commits_stalled else 0,
         returned=SAME_PLACE if member.member_id in succeeded else back.get(member.member_id, NOT_BACK),
-        went_on=siblings_committed(member, kept, max(member.last_commit, born)),
+        went_on=siblings_committed(member, kept, born if trace.last < 0 else worked),
         unmoved=_unmoved(state, member) if family.commits_stalled else 0,
         named=is_named(member.client_id, member.family),
         work=work_of(state, member),
-        young=not member.commits and member.joined_at >= state.cst,
-        worked=cst - member.last_commit if trace.last < 0 < member.last_commit else -1,
+        young=not trace.commits and member.joined_at >= state.cst,
+        worked=cst - worked if trace.last < 0 < worked else -1,
         succeeded=member.member_id in succeeded,
         places=_committed(state, member),
     )
+
+
+def _is_of_another(state: GroupState, member: Member) -> bool:
+    """Whether its first commit of a partition was written with one of a sibling, which had that before.
+
+    A request is of one member. kafka-go commits what it had read of a partition also after it has lost it.
+    """
+    if not member.fresh or member.last_commit <= state.cst:
+        return False
+    others = (other for other in state.members if other is not member and not other.fresh)
+    return any(member.last_commit in _commit_times(other) for other in others)
+
+
+def _commit_times(member: Member) -> Iterator[int]:
+    """Yield when (ms) it made its last commits of its generation, newest first."""
+    yield from accumulate(reversed(member.gaps), sub, initial=member.last_commit)
 
 
 def _committed(state: GroupState, member: Member) -> tuple[tuple[str, int, int], ...]:

@@ -136,8 +136,8 @@ class Phase(NamedTuple):
 
 
 @lru_cache(maxsize=_KEPT)
-def _cells(least: float, most: float, deadline: int, near: int, quiet: int) -> Grid:
-    low, high = deadline - _DEADLINE_MS[0], deadline + _DEADLINE_MS[1]
+def _cells(least: float, most: float, deadline: int, near: int, quiet: int, later: float) -> Grid:
+    low, high = deadline - _DEADLINE_MS[0], deadline + _DEADLINE_MS[1] + later
     edges = {edge for edge in _EDGES if least < edge < most and not low - 200 < edge < high + 240}
     if near >= 0:
         # The phase began about as the first survivor rejoined: cells are wide so far in the past.
@@ -173,7 +173,12 @@ def grid_of(evidence: Evidence, quiet: int) -> Grid:
     if last < 0 and evidence.withheld:
         last = evidence.since
     near = last // _NEAR_MS * _NEAR_MS if last > _FINE_MS else -1
-    return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, -(-quiet // _NEAR_MS) * _NEAR_MS)
+    # No phase outlasts its deadline: that ended an earlier one, whose generation failed.
+    later = (
+        most - evidence.deadline if evidence.aborted and low > evidence.deadline + _DEADLINE_MS[1] else 0.0
+    )
+    quiet = -(-quiet // _NEAR_MS) * _NEAR_MS
+    return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, quiet, later)
 
 
 def phase_of(evidence: Evidence, by: Fitted) -> Phase:
@@ -242,7 +247,9 @@ def _prior(
     one = np.tensordot(shares, np.minimum(grid.edges / most, 1.0), axes=1)
     both = 0.5 * (one + one ** max(kept, 1))
     prior = both[:, 1:] - both[:, :-1]
-    return prior / grid.width, prior.cumsum(axis=1)
+    held = prior.cumsum(axis=1)
+    # By the deadline all that are left have rejoined.
+    return prior / grid.width, held + both[:, :1] if grid.edges[0] > deadline else held
 
 
 @lru_cache(maxsize=_KEPT)

@@ -167,9 +167,9 @@ def died(
         late: list[Wait] = [(until - LOADED_LATE_MS, until + _WAKING_MS, by.died_before_load)]
         return [scaled(waits, 1 - by.died_before_load) + late for waits in usual]
     if 0 <= one.loaded == one.alive:
-        # Samples tell of the load up to so much late.
+        # Samples tell of the load up to so much late or, by the last one without an answer, early.
         session = float(one.session)
-        dead: list[Wait] = [(session - LOADED_LATE_MS, session + _SYNC_MS, by.died_before_load)]
+        dead: list[Wait] = [(session - LOADED_LATE_MS, session + LOADED_LATE_MS, by.died_before_load)]
         return [scaled(waits, 1 - by.died_before_load) + dead for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual

@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.departure.evidence import encode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_CAUSE_OF, Way
 from rebalance_monitor.coordinator.departure.phase import quiet_of
-from rebalance_monitor.coordinator.findings.finding import MEASURED, CauseEntry
+from rebalance_monitor.coordinator.findings.finding import HELD_BY, MEASURED, CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.findings.finding import Details, MemberEntry
     from rebalance_monitor.coordinator.state.group_state import Member
-
-HELD_BY = "held_by"
-"""The detail that names the member id that a join phase waited for."""
 
 _CERTAIN, _LEAST = 0.97, 0.1
 _PER_MEMBER, _MOST_SENT = 3, 50

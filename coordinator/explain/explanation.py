@@ -16,6 +16,7 @@ from rebalance_monitor.coordinator.commits import positions, topic_names
 from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import TOLD
 from rebalance_monitor.coordinator.explain.facts import Facts
+from rebalance_monitor.coordinator.findings.finding import HELD_BY
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
@@ -170,6 +171,7 @@ def _event_json(finding: Finding) -> Json:
         "joined": roles.count("joined"),
         "left": roles.count("left"),
         "replaced": roles.count("replaced"),
+        "held_by": _holder(finding),
         "join_ms_min": finding.join_ms_min,
         "join_ms_max": finding.join_ms_max,
         "sync_ms": finding.sync_ms,
@@ -178,6 +180,17 @@ def _event_json(finding: Finding) -> Json:
         "cost": {name: finding.details[name] for name in _COST if name in finding.details},
         "causes": [asdict(cause) | {"cause": cause.cause.value} for cause in finding.causes[:MAX_CAUSES]],
     }
+
+
+def _holder(finding: Finding) -> str | None:
+    """Return the client id of the departed member that the join phase waited for, None where not known.
+
+    A stuck rebalance names the clients that it waits for, or waited for.
+    """
+    name = finding.details.get(HELD_BY)
+    held = next((one.client_id for one in finding.members if one.member_id == name), None)
+    waits_for = finding.details.get("waits_for")
+    return held or (str(waits_for) if waits_for else None)
 
 
 def _membership(

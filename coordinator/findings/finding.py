@@ -52,6 +52,9 @@ OPENED, UPDATED, RESOLVED = "opened", "updated", "resolved"
 MEASURED = "measured"
 """The detail of a rebalance that holds its evidence, for the driver alone: it holds no name."""
 
+HELD_BY = "held_by"
+"""The detail of a rebalance that names the member id that its join phase waited for."""
+
 Details = dict[str, str | int | float]
 
 

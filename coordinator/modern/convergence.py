@@ -12,9 +12,10 @@ from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_par
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
+from rebalance_monitor.coordinator.departure.evidence import decode, encode, together
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, ranked
+from rebalance_monitor.coordinator.findings.finding import MEASURED, CauseEntry, ranked
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import counted
 from rebalance_monitor.coordinator.lifecycle import empty_groups
@@ -33,8 +34,10 @@ from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rebalance_monitor.coordinator.context import Scene
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.state.group_state import GroupState
 
 _FIRST_EPOCH, _MAX_NEW = 1, 4
@@ -103,6 +106,17 @@ def _departures(state: GroupState) -> list[Departure]:
     return found
 
 
+def _evidence(state: GroupState, gone: Sequence[Departure], scene: Scene) -> Details:
+    """Return the evidence of the members that departed, as a detail for the driver; history has none."""
+    kept = state.changes
+    at = {one.member_id: went for one, (*_, went) in zip(kept.departed, kept.silences, strict=True)}
+    names = [departure.member.member_id for departure in gone]
+    if scene.history or not names or not kept.evidence.keys() >= set(names):
+        return {}
+    each = [decode(kept.evidence[name].encode()) for name in names]
+    return {MEASURED: encode(together(each, [max(0, scene.ts - at[name]) for name in names])).decode()}
+
+
 def _change(state: GroupState) -> Change:
     """Members that joined and departed since the group was last stable.
 
@@ -146,7 +160,8 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
             causes=told,
             members=report.member_entries(change, gone),
             details={"joined": len(change.joined), "left": went, "bumps": state.changes.bumps}
-            | report.unlisted(change, gone),
+            | report.unlisted(change, gone)
+            | _evidence(state, gone, scene),
         )
     ]
     found += report.departed(state, scene, gone, found[0].id, state)
@@ -255,6 +270,7 @@ def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
         at=scene.ts,
         previous_generation=state.epochs.stable if state.epochs.stable >= 0 else None,
         members_affected=len(gone) + state.changes.uncounted,
+        details=_evidence(state, gone, scene),
     )
 
 
@@ -271,6 +287,7 @@ def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
     pairs = _change(state).replaced
     for before, now in pairs:
         state.changes.departed, state.changes.silences, state.changes.verdicts = [], [], []
+        state.changes.evidence = {}
         state.changes.newcomers = [name for name in state.changes.newcomers if name != now.member_id]
         now.idle, now.cadence = before.idle, before.cadence
     return [static_takeovers.find_takeover(state, scene, before, now) for before, now in pairs]

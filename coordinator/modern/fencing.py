@@ -15,13 +15,15 @@ heartbeats, and each new epoch is acknowledged by one.
 
 from __future__ import annotations
 
-from dataclasses import replace as changed
+from dataclasses import replace as with_changes
 from typing import TYPE_CHECKING, NamedTuple
+
+from msgspec.structs import replace as changed
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
-from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
 from rebalance_monitor.coordinator.departure.observe import is_telling_silence, siblings_committed, work_of
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
@@ -57,11 +59,18 @@ class _Heard(NamedTuple):
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[CauseEntry, ...]:
     """Judge a member at its tombstone and keep the verdict until the group has converged; return it."""
-    gone = _undescribed(state, member, scene) or _fenced(member, scene)
-    if gone is None:
-        usual = _judge(state, member, scene)
-        gone = rejoins.missed(state, member, scene, usual.seen) or _overdue(member, scene, usual)
+    heard = heard_of(state, member, scene.ts)
+    usual = _judge(member, heard, scene)
+    gone = (
+        _undescribed(state, member, usual)
+        or _fenced(member, scene)
+        or rejoins.missed(state, member, scene, usual.seen)
+        or _overdue(member, scene, usual)
+    )
     seen = gone.seen
+    by_model = gone is usual and member.instance_id is None
+    evidence = heard.evidence if by_model else changed(heard.evidence, apart=(-1,))
+    state.changes.evidence[member.member_id] = encode(evidence).decode()
     for names in (state.changes.newcomers, state.changes.resubscribed):
         if member.member_id in names:
             names.remove(member.member_id)
@@ -71,19 +80,19 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     state.changes.verdicts.append([[entry.cause.value, entry.confidence, entry.why] for entry in gone.causes])
     # A group that never converges must not grow: the newest departures are the ones that matter.
     state.changes.uncounted += max(0, len(state.changes.departed) - _MAX_DEPARTED)
+    for dropped in state.changes.departed[:-_MAX_DEPARTED]:
+        state.changes.evidence.pop(dropped.member_id, None)
     for kept in (state.changes.departed, state.changes.silences, state.changes.verdicts):
         del kept[:-_MAX_DEPARTED]
     return gone.causes
 
 
-def _undescribed(state: GroupState, member: Member, scene: Scene) -> Departure | None:
+def _undescribed(state: GroupState, member: Member, usual: Departure) -> Departure | None:
     """Whether what describes the member was not read: neither its timeouts nor its instance id are known."""
     if baselines.is_described(state, member):
         return None
     why = "the record that describes it was not read: neither its timeouts nor its instance id are known"
-    return Departure(
-        member, _judge(state, member, scene).seen, (CauseEntry.of(member, Cause.UNKNOWN, 1.0, why),)
-    )
+    return Departure(member, usual.seen, (CauseEntry.of(member, Cause.UNKNOWN, 1.0, why),))
 
 
 def _forget_predecessor(state: GroupState, member: Member) -> None:
@@ -94,12 +103,13 @@ def _forget_predecessor(state: GroupState, member: Member) -> None:
         if (before.instance_id, at) == (member.instance_id or "", member.joined_at):
             for kept in (state.changes.departed, state.changes.silences, state.changes.verdicts):
                 del kept[place]
+            state.changes.evidence.pop(before.member_id, None)
             return
 
 
-def _judge(state: GroupState, member: Member, scene: Scene) -> Departure:
+def _judge(member: Member, heard: _Heard, scene: Scene) -> Departure:
     """Judge by the timers: no join phase stands between a removal and its record."""
-    evidence, life, speaks = heard_of(state, member, scene.ts)
+    evidence, life, speaks = heard
     (usual,) = judge([member], evidence, history=False).gone
     seen = replace(usual.seen, silence=max(0, scene.ts - life))
     if member.instance_id is None:
@@ -142,6 +152,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         deadline=one.rebalance,
         session=one.session,
         phase=(0, _WAIT_MS),
+        apart=(0,),
     )
     return _Heard(evidence, life, speaks)
 
@@ -238,7 +249,9 @@ def _overdue(member: Member, scene: Scene, usual: Departure) -> Departure:
         "which starts again where a coordinator was loaded meanwhile"
     )
     entry = CauseEntry.of(member, Cause.JOIN_DEADLINE_MISSED, _FENCED_LATE, why)
-    rest = [changed(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes]
+    rest = [
+        with_changes(one, confidence=round(one.confidence * (1 - _FENCED_LATE), 2)) for one in usual.causes
+    ]
     return Departure(member, usual.seen, (entry, *rest))
 
 

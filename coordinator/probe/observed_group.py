@@ -8,7 +8,7 @@ import msgspec
 
 from rebalance_monitor.coordinator.deadlines import not_rejoined
 from rebalance_monitor.coordinator.deadlines.not_rejoined import Awaited
-from rebalance_monitor.coordinator.findings.finding import join_end
+from rebalance_monitor.coordinator.findings.finding import HELD_BY, join_end
 from rebalance_monitor.coordinator.findings.kinds import Severity
 from rebalance_monitor.coordinator.probe.answers import after
 from rebalance_monitor.coordinator.probe.newcomers import Newcomer, add_newcomers
@@ -211,7 +211,7 @@ def _end_stuck(group: Watched, finding: Finding) -> None:
     if 0 <= group.ends_at <= ended + _SOON_MS and (removed := not_rejoined.departed(finding, there)).members:
         gone, group.loudness, group.removed = removed, Severity.CRITICAL.value, len(removed.members)
         lived |= dict.fromkeys(there, 1.0)
-    if gone.members and (lived or not group.awaited.members):
+    if gone.members and (lived or HELD_BY in finding.details or not group.awaited.members):
         group.awaited = gone
 
 

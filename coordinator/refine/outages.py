@@ -3,9 +3,10 @@
 A reload gives every member a fresh session. While no coordinator was there, no member could commit.
 
 - If the operator has sent its evidence, the outage is added to it (`with_reload`) and the model judges.
-- Silences and members of epoch-based groups are judged without the model: only the part of a silence after
-  the reload counts. A whole session timeout of it is an expired session, less is no proof, and an exceeded
-  poll interval cannot be recognised at all. Such a finding gets less confidence (`excuse`), or is withdrawn.
+- Silences, history and static members of epoch-based groups are judged without it: only the part of a silence
+  after the reload counts. A whole session timeout of it is an expired session, less is no proof, and an
+  exceeded poll interval cannot be recognised at all. Such a finding gets less confidence (`excuse`), or is
+  withdrawn.
 
 Commits in the midst of the time without answers show that only the monitor could not reach the brokers.
 """
@@ -22,6 +23,7 @@ from rebalance_monitor.coordinator.departure.claims import KIND_OF
 from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLACK_MS
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.probe.broker_outages import is_in_the_midst
 
@@ -38,6 +40,7 @@ _EXPIRED = 0.8
 _DOUBT = 0.3
 # A join phase that its deadline ended was begun after a reload: that forgets the one before.
 _TIMEOUTS = frozenset(KIND_OF) - {Cause.JOIN_DEADLINE_MISSED}
+_STATIC = frozenset({Cause.STATIC_MEMBER_EXPIRED})
 
 
 class Reach:
@@ -110,10 +113,14 @@ def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | No
     `away`: samples that no broker answered; `moved_at`: the last move of the group's coordinator in samples,
     -1 for none; all in ms.
     """
-    if not away and moved_at < 0:
+    weighed = _unjudged(finding)
+    if not weighed or (not away and moved_at < 0):
         return finding
     silences = {member.member_id: member for member in finding.members if member.silence_ms is not None}
-    causes = tuple(_weighed(finding, entry, silences, away, moved_at) for entry in finding.causes)
+    causes = tuple(
+        _weighed(finding, entry, silences, away, moved_at) if entry.cause in weighed else entry
+        for entry in finding.causes
+    )
     if causes == finding.causes:
         return finding
     ranked = tuple(sorted(causes, key=lambda entry: -entry.confidence))
@@ -124,6 +131,13 @@ def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | No
     return None if best <= _DOUBT else replace(finding, causes=ranked, confidence=best)
 
 
+def _unjudged(finding: Finding) -> frozenset[Cause]:
+    """Return the causes that the departure model has not judged with what samples add."""
+    if finding.kind is Kind.MEMBER_SILENT or finding.history:
+        return _TIMEOUTS
+    return frozenset() if finding.group_type == "classic" else _STATIC
+
+
 def _weighed(
     finding: Finding,
     entry: CauseEntry,
@@ -132,7 +146,7 @@ def _weighed(
     moved_at: int,
 ) -> CauseEntry:
     member = silences.get(entry.member_id or "")
-    if member is None or member.silence_ms is None or entry.cause not in _TIMEOUTS:
+    if member is None or member.silence_ms is None:
         return entry
     ended = join_end(finding)
     began = ended - member.silence_ms

@@ -17,15 +17,10 @@ from msgspec.structs import replace as changed
 from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, decode
 from rebalance_monitor.coordinator.departure.explain import explain
-from rebalance_monitor.coordinator.departure.verdicts import (
-    HELD_BY,
-    Measured,
-    held_by,
-    measured,
-    verdicts,
-)
+from rebalance_monitor.coordinator.departure.verdicts import Measured, held_by, measured, verdicts
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
+    HELD_BY,
     MEASURED,
     CauseEntry,
     Finding,
@@ -50,8 +45,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     Went = Callable[[Finding, str], Listed | None]
-    More = Callable[[Finding, MemberEntry, Departed], Departed]
-    """What else is known of a departed member of a rebalance, put into its evidence."""
+    More = Callable[[Finding, MemberEntry, Departed, int], Departed]
+    """What else is known of a member that a rebalance removed at a time (ms), put into its evidence."""
 
 SAMPLED = "probe samples saw the join phase begin"
 LISTED = "the broker no longer listed it"
@@ -59,6 +54,8 @@ LISTED = "the broker no longer listed it"
 
 # How far the clocks of brokers and monitor may differ, and how long a sample takes, ms.
 _SLACK_MS = 200
+# The end of a member that the model does not judge: the pattern of its removal is its own evidence.
+_NEVER = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,8 @@ def timed(
             stood = beside_them.get((finding.id, one.member.member_id), [])
             told += [] if claimed is None else [_beside(plain, stood, one, claimed, settings)]
         out += told
-        if judged and int(plain.details.get("left", 0)) > len(judged):
+        listed = sum(member.role == "left" for member in plain.members)
+        if judged and int(plain.details.get("left", 0)) > listed:
             left[finding.id] = {one.kind for one in told}
     return out
 
@@ -125,11 +123,17 @@ def _reattribute(
     details = dict(finding.details)
     evidence = decode(str(details.pop(MEASURED)).encode())
     plain = replace(finding, details=details)
-    limited = bounded(plain)
     gone = [member for member in plain.members if member.role == "left"][: len(evidence.departed)]
-    sampled = _sampled(evidence, plain, limited, [went(limited, one.member_id) for one in gone])
+    sampled, ends = evidence, [join_end(plain)] * len(gone)
+    if evidence.apart:
+        ends = [end - age if age >= 0 else _NEVER for end, age in zip(ends, evidence.apart, strict=False)]
+    else:
+        limited = bounded(plain)
+        sampled = _sampled(evidence, plain, limited, [went(limited, one.member_id) for one in gone])
     if more is not None:
-        sampled = _more(sampled, [more(plain, *told) for told in zip(gone, sampled.departed, strict=False)])
+        told = zip(gone, sampled.departed, ends, strict=False)
+        known = [more(plain, member, one, end) if end >= 0 else one for member, one, end in told]
+        sampled = changed(sampled, departed=(*known, *sampled.departed[len(known) :]))
     if sampled == evidence:
         return plain, []
     explained = explain(sampled)
@@ -141,7 +145,8 @@ def _reattribute(
         _Judged(
             member, one, measured(sampled, one), verdicts(member, one, ways, _describe_samples(sampled, one))
         )
-        for member, one, ways in zip(gone, sampled.departed, explained.ways, strict=False)
+        for member, one, ways, end in zip(gone, sampled.departed, explained.ways, ends, strict=False)
+        if end >= 0
     ]
     return replace(plain, details=kept | held), judged
 
@@ -165,11 +170,6 @@ def _sampled(
     return changed(evidence, departed=tuple(departed))
 
 
-def _more(evidence: Evidence, known: Sequence[Departed]) -> Evidence:
-    """Return the evidence with the members that are known better."""
-    return changed(evidence, departed=(*known, *evidence.departed[len(known) :]))
-
-
 def _describe_samples(evidence: Evidence, one: Departed) -> str:
     """Say what samples show: how long the member had been silent as the phase began, or when it departed."""
     (least, most), text, work = one.removed, LISTED, waiting_records.describe(one)
@@ -177,7 +177,7 @@ def _describe_samples(evidence: Evidence, one: Departed) -> str:
         work += f"; its broker had not responded until {seconds(one.woke)} before"
     elif one.loaded >= 0:
         work += f"; the brokers were away, or its coordinator moved, {seconds(one.loaded)} before"
-    if most < 0:
+    if most < 0 and not evidence.apart:
         (least, most), text = evidence.phase, SAMPLED
     if most < 0:
         return work

@@ -174,6 +174,8 @@ class Changes(msgspec.Struct, array_like=True, gc=False):
     """The metadata hash changed."""
     resubscribed: list[str] = msgspec.field(default_factory=list)
     """Ids of members whose subscription changed."""
+    evidence: dict[str, str] = msgspec.field(default_factory=dict)
+    """Id of a departed member -> the evidence that the departure model judged."""
 
 
 class Subscriptions(msgspec.Struct, array_like=True, gc=False):

@@ -83,7 +83,14 @@ class Identities:
         """Return what `explain` says without real identities."""
         if self._mode == "shown":
             return found
-        events = [{**one, "causes": list(map(self._member, one["causes"]))} for one in found["rebalances"]]
+        events = [
+            {
+                **one,
+                "held_by": one["held_by"] and self._detail("waits_for", one["held_by"]),
+                "causes": list(map(self._member, one["causes"])),
+            }
+            for one in found["rebalances"]
+        ]
         return {
             **found,
             "leader": self._maybe(found["leader"]),

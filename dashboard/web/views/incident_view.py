@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import to_dict
+from rebalance_monitor.coordinator.findings.finding import HELD_BY, to_dict
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.storms.offenders import main_offender
@@ -143,7 +143,7 @@ def _parts(finding: Finding) -> dict[tuple[str, str], Part]:
     def take(client: tuple[str, str], part: Part) -> None:
         found[client] = min(part, found.get(client, part), key=_RANK.index)
 
-    held_by = finding.details.get("held_by")
+    held_by = finding.details.get(HELD_BY)
     for member in finding.members:
         role = _PART_OF_KIND.get(finding.kind) or _PART_OF_ROLE.get(member.role)
         role = Part.WAITED_FOR if member.member_id == held_by else role

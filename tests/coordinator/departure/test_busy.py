@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.finding import HELD_BY, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
@@ -126,6 +126,17 @@ def test_samples_that_a_group_is_hidden_from_change_nothing_of_what_records_say(
     scene: Scene, phase: int
 ) -> None:
     assert _as_records_tell(scene, scene.looked(phase, lists=False, hidden=True))
+
+
+@quick
+@given(scene=either, phase=phases, lists=st.booleans())
+def test_the_end_of_a_stuck_phase_names_the_member_that_its_rebalance_waited_for(
+    scene: Scene, phase: int, *, lists: bool
+) -> None:
+    seen, found = scene.ended_by(phase, lists=lists)
+    held = of(found, Kind.REBALANCE)[-1].details.get(HELD_BY)
+    ends = [one for one in of(seen, Kind.REBALANCE_STUCK) if one.phase == "resolved"]
+    assert all([one.member_id for one in end.members] == [held] for end in ends if held)
 
 
 @quick

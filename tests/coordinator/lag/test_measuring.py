@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import measuring
 from rebalance_monitor.coordinator.lag.arithmetic import most, records, total
 from rebalance_monitor.coordinator.lag.board import Board
-from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
 from rebalance_monitor.coordinator.lag.measuring import FRESH_MS, Windows
 from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
 from rebalance_monitor.coordinator.lag.windows import MARKER, Owner, Track, Verdict, judge
@@ -22,6 +22,7 @@ from rebalance_monitor.decoders.rows import partition_entry
 from tests.coordinator.lag import plain
 from tests.coordinator.lag.plain import PlainTrack
 
+ANEW = -2
 T0, LEAST, BEHIND = 1_795_000_000_000, 20_000, 40_000
 GROUPS, TOPICS, WIDTH = ("a", "b", "c", "d"), ("x", "y"), 3
 Key = tuple[str, int]
@@ -40,7 +41,10 @@ class Commit(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A sample of ends some ms after what was before; `first`: of first offsets too. `busy`: rebalances."""
+    """A sample of ends some ms after what was before; `first`: of first offsets too. `busy`: rebalances.
+
+    latest: topic -> what came to each partition, UNKNOWN without an answer, ANEW where it is another log.
+    """
 
     gap: int
     latest: dict[str, list[int]]
@@ -52,7 +56,7 @@ gaps = st.integers(0, 9_000)
 commits = st.builds(
     Commit, gaps, st.sampled_from(GROUPS), st.sampled_from(TOPICS), st.integers(0, WIDTH), st.integers(-1, 40)
 )
-answers = st.lists(st.integers(-1, 60), min_size=1, max_size=WIDTH)
+answers = st.lists(st.sampled_from([UNKNOWN, ANEW, 0, 0, 1, 2, 5, 9, 9]), min_size=1, max_size=WIDTH)
 samples = st.builds(
     Asked,
     gaps,
@@ -60,7 +64,22 @@ samples = st.builds(
     st.booleans(),
     st.sets(st.sampled_from(GROUPS)),
 )
-histories = st.lists(st.one_of(commits, commits, samples), max_size=60)
+histories = st.lists(st.one_of(commits, samples), min_size=20, max_size=60)
+
+
+@dataclass
+class Logs:
+    """The ends of all partitions, from 20 on."""
+
+    ends: dict[Key, int] = field(default_factory=dict)
+
+    def grown(self, topic: str, more: list[int]) -> tuple[int, ...]:
+        found = []
+        for partition, count in enumerate(more):
+            end = self.ends.get((topic, partition), 20)
+            self.ends[topic, partition] = 0 if count == ANEW else end + max(count, 0)
+            found.append(UNKNOWN if count == UNKNOWN else self.ends[topic, partition])
+        return tuple(found)
 
 
 @dataclass
@@ -193,7 +212,7 @@ def test_many_groups_at_once_are_measured_as_each_partition_alone(
     history: list[Commit | Asked], portion: int
 ) -> None:
     """Whatever is committed or dropped, whichever ends are unknown or go back, in portions of any size."""
-    board, alone, now = Board(), OneByOne(), T0
+    board, alone, logs, now = Board(), OneByOne(), Logs(), T0
     board.windows = Windows(LEAST, BEHIND)
     with patch.object(measuring, "PORTION", portion):
         for one in history:
@@ -205,7 +224,7 @@ def test_many_groups_at_once_are_measured_as_each_partition_alone(
                 alone.publish(one.group, now)
                 board.publish(one.group, positions.copied(held), now)
                 continue
-            ends = {topic: tuple(found) for topic, found in one.latest.items()}
+            ends = {topic: logs.grown(topic, found) for topic, found in one.latest.items()}
             begins = {topic: tuple(end // 2 for end in found) for topic, found in ends.items()}
             sample = EndsSample(now - 30, now, ends, begins if one.first else {})
             board.take(sample, one.busy)

@@ -217,7 +217,7 @@ def silent(kind: Kind, cause: Cause, confidence: float = 0.9) -> Finding:
     entry = CauseEntry(cause, confidence, "why", "b")
     gone = MemberEntry("b", None, "c", "/h", False, "left", 6_000, 60_000, silence_ms=27_000)  # noqa: FBT003 - positional as in the record
     fields = {"causes": (entry,), "members": (gone,), "confidence": confidence, "sync_ms": 500}
-    return finding(kind, None, 100_500, None, **fields)
+    return finding(kind, None, 100_500, None, history=True, **fields)
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,16 @@ import pytest
 
 from rebalance_monitor.coordinator.departure.evidence import Departed, Trace
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
+from rebalance_monitor.coordinator.findings.finding import MEASURED, CauseEntry, Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.probe.sample import ProbeSample
 from rebalance_monitor.coordinator.refine.outages import Reach, excuse, with_pause, with_reload
+from tests.coordinator.support.epochs import SETTINGS, A, B, committing, pair
 from tests.coordinator.support.timeline import T0, Client, S, Topic, watched
 
 AT = 1_000_000
 SESSION = 20_000
+CLAIM = 0.8
 
 
 def stalled(until: int) -> list[Finding]:
@@ -49,6 +51,29 @@ def test_a_silence_across_a_move_that_ends_within_a_session_is_not_published() -
     assert stalled(29_500) == []
 
 
+def removed(at: int, moved: int) -> list[Finding]:
+    """B of a KIP-848 group commits for 20.1 s, its coordinator moves, and B is removed."""
+    topic = pair()
+    committing(topic, 3_000, 50_000, 0)
+    committing(topic, 3_100, 20_100, 1)
+    topic.leave(at, B, 3)
+    topic.target(at + 300, 3)
+    topic.ack(at + 300, A, 3, (0, 1))
+    told = watched(
+        topic.sorted(), lambda _: "", until=60_000, epoch=lambda at: 1 + (at >= moved), settings=SETTINGS
+    )
+    assert all(MEASURED not in one.details for one in told)
+    return [one for one in told if one.kind is Kind.SESSION_TIMEOUT]
+
+
+def test_the_session_of_a_member_of_an_epoch_based_group_counts_anew_from_a_load_of_its_coordinator() -> None:
+    (expired,) = removed(21_000 + S + 150, moved=21_000)
+    assert expired.confidence >= CLAIM
+    assert "its coordinator moved, 6.2 s before" in expired.causes[0].why
+    assert removed(20_100 + S + 250, moved=25_000) == []
+    assert len(removed(20_100 + S + 250, moved=10_000)) == 1
+
+
 def found(kind: Kind, *causes: tuple[Cause, float], silence: int = 27_000) -> Finding:
     entries = tuple(CauseEntry(cause, share, "silent", "m-1", "m", "/h", None) for cause, share in causes)
     gone = MemberEntry("m-1", None, "m", "/h", False, "left", SESSION, 25_000, silence_ms=silence)  # noqa: FBT003 - positional as in the record
@@ -62,6 +87,7 @@ def found(kind: Kind, *causes: tuple[Cause, float], silence: int = 27_000) -> Fi
         cluster="c",
         group="g",
         at=AT,
+        history=True,
         causes=entries,
         members=(gone,),
         details={},

@@ -55,9 +55,9 @@ def rebalance(one: Departed) -> Finding:
 
 
 def judged(one: Departed, board: Board) -> Finding:
-    def more(found: Finding, member: object, known: Departed) -> Departed:
-        del member
-        return with_work(known, found.at, 1, board.came_at)
+    def more(found: Finding, member: object, known: Departed, ended: int) -> Departed:
+        del found, member
+        return with_work(known, ended, 1, board.came_at)
 
     return timed([rebalance(one)], lambda found: found, unlisted, SETTINGS, more)[0]
 

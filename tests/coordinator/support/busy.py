@@ -135,7 +135,13 @@ class Scene:
 
         `behind`: by how much the clock of who looks is known to be behind. `hidden`: no look lists the group.
         """
-        live, found = Live(DetectionSettings(), "c1"), self.told()
+        return self.ended_by(phase, lists=lists, behind=behind, hidden=hidden)[1]
+
+    def ended_by(
+        self, phase: int, *, lists: bool, behind: int = 0, hidden: bool = False
+    ) -> tuple[list[Finding], list[Finding]]:
+        """The same, after what these looks open and end themselves; a phase of 10 s is stuck."""
+        live, found = Live(DetectionSettings(stuck_after_ms=10_000), "c1"), self.told()
         looks = []
         for at in range(self.began - 20_000 + phase, self.ended + 3_000, 1_000):
             seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
@@ -147,8 +153,8 @@ class Scene:
         if hidden:
             looks[0] = replace(looks[0], listed=frozenset({"other"}))
         alive = {"g": {"state": "Stable", "at": T0 - 60_000}}
-        live.on_samples(looks, alive if hidden else {}, found)
-        return live.refine(found, {1} if behind else ())
+        seen_by_looks = live.on_samples(looks, alive if hidden else {}, found)
+        return seen_by_looks, live.refine(found, {1} if behind else ())
 
 
 def of_whom(found: list[Finding], name: str) -> list[CauseEntry]:

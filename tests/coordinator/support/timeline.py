@@ -205,12 +205,13 @@ def watched(
     until: int,
     epoch: Callable[[int], int] = lambda _: 1,
     every: int = 1_000,
+    settings: DetectionSettings | None = None,
 ) -> list[Finding]:
     """What is told of `topic` and of looks once a second up to `until`, in batches of `every` ms.
 
     `seen`: the state that a look at this time (ms) sees the group in, if any; `epoch`: its leader epoch.
     """
-    settings = DetectionSettings()
+    settings = settings or DetectionSettings()
     shard = ShardCoordinator(new_shard_state(topic.shard, 0, None), settings, "c1")
     live = Live(settings, "c1")
     summaries: dict[str, dict[str, Any]] = {}

@@ -110,6 +110,7 @@ def test_the_page_of_a_stuck_rebalance_and_explain_name_the_awaited_member(
     told = json.loads(capsys.readouterr().out)["rebalances"]
     stuck = next(one for one in told if one["kind"] == "rebalance_stuck")
     assert [cause["client_id"] for cause in stuck["causes"]] == ["export-2"]
+    assert stuck["held_by"] == "export-2"
 
 
 def test_the_recorded_cases_stay_small() -> None:
