@@ -73,7 +73,8 @@ WEIGHTS = {
 }
 """How much more often members that have not rejoined show a sign than members that have.
 
-By simulated join phases of eleven client families, and recorded ones of seven.
+Orders of magnitude, set by hand; checked against the brokers' logs of two recordings at production timings:
+of 103 members named at the opening of a stuck rebalance 101 had not rejoined.
 """
 
 
