@@ -98,7 +98,7 @@ def test_a_rebuild_ends_what_only_the_memory_of_the_alerts_knows(tmp_path: Path)
             outputs.writer.speak()
             for number, later in enumerate((0, 10_000)):
                 outputs.writer.apply(BatchKey("again", number), Batch(stats=[(0, live)], now=now() + later))
-            assert eventually(lambda: "is over" in slack.parents()[0].content["text"])
+            assert eventually(lambda: "RESOLVED" in slack.parents()[0].content["text"])
         assert len(slack.parents()) == 1
 
 
