@@ -86,7 +86,7 @@ def open_reading(admin: ClusterAdmin, extent: Extent, name: str = OFFSETS_TOPIC)
             raise ConfigError(f"{name} has no partitions {foreign}: it has {topic.partitions}")
         start = {p: max(first, given.get(p, first)) for p, first in begins.items()}
     until = ends if extent.until_end else None
-    return topic, Reading(behind(start, extent.skip), until, extent.duration_s, extent.stop)
+    return topic, Reading(behind(start, extent.skip, ends), until, extent.duration_s, extent.stop)
 
 
 def copy_topic(

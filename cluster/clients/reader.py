@@ -135,9 +135,13 @@ def _consumer(properties: Mapping[str, str], topic: str, settings: Mapping[str, 
     return Consumer({**reader_settings(properties), **FIXED, **settings})
 
 
-def behind(firsts: Mapping[int, int], skip: Mapping[int, int]) -> dict[int, int]:
-    """Return partition -> first offset, but none up to those of `skip` (`source.skip`)."""
-    return {p: max(first, skip.get(p, -1) + 1) for p, first in firsts.items()}
+def behind(firsts: Mapping[int, int], skip: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+    """Return partition -> first offset, but none up to those of `skip` (`source.skip`), nor beyond `ends`.
+
+    A client that is given an offset beyond the end begins at the first record.
+    """
+    start = {p: max(first, skip.get(p, -1) + 1) for p, first in firsts.items()}
+    return {p: max(firsts[p], min(first, ends.get(p, first))) for p, first in start.items()}
 
 
 def last_of_batch(properties: Mapping[str, str], topic: str, partition: int, offset: int) -> int:

@@ -127,7 +127,7 @@ class EmbeddedEngine:
             return End.STOPPED, None
         if start is None:
             start = query.facts.begins if self._settings.source.starting == "earliest" else query.facts.ends
-            start = behind(start, query.skip)
+            start = behind(start, query.skip, query.facts.ends)
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
         with collected_rarely(), RecordReader(properties, Reading(start), topic, FETCHING) as reader:
             ends = log_ends(properties, topic)

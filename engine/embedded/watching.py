@@ -106,7 +106,7 @@ class Watch:
         """Read the topic to its end, and on."""
         properties, topic = self.settings.kafka.client_properties(), facts.name
         core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger.seconds
-        reading = Reading(behind(facts.begins, self.settings.source.skip))
+        reading = Reading(behind(facts.begins, self.settings.source.skip, facts.ends))
         with collected_rarely(), RecordReader(properties, reading, topic, FETCHING) as reader:
             feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
             while not self.stop.is_set():

@@ -61,8 +61,8 @@ def findings(state: ShardState, rows: list[Row], later_ms: int = 0) -> list[Find
 def comparable(state: ShardState) -> dict[str, GroupState]:
     """Return the groups without what the version before did not keep.
 
-    It had another departure model, learned no habit, and remembered neither expired members nor since when
-    some incidents are open.
+    It had another departure model, learned no habit, and remembered neither expired members, nor since when
+    some incidents are open, nor on what evidence members of a convergence under way were judged.
     """
     replace = msgspec.structs.replace
     return {
@@ -71,6 +71,7 @@ def comparable(state: ShardState) -> dict[str, GroupState]:
             learned=Learned(group.learned.idle_families),
             empty=replace(group.empty, expiring_at=-1, spells=[], followed_since=-1),
             rebalances=replace(group.rebalances, expired=[]),
+            changes=replace(group.changes, evidence={}),
             checks=replace(group.checks, too_large_at=-1, skewed_at=-1, unassigned_at=-1),
         )
         for name, group in state.groups.items()

@@ -133,5 +133,12 @@ def test_what_kafka_python_cannot_unpack_is_an_error_and_no_silence(error: type[
         consumer.consume(1, 0.0)
 
 
-def test_an_offset_to_skip_moves_no_partition_back() -> None:
-    assert behind({0: 5, 1: 5, 2: 5}, {0: 9, 1: 2}) == {0: 10, 1: 5, 2: 5}
+def test_an_offset_to_skip_moves_no_partition_back_and_none_beyond_its_end() -> None:
+    ends = {0: 20, 1: 20, 2: 20, 3: 20, 4: 5}
+    assert behind(dict.fromkeys(ends, 5), {0: 9, 1: 2, 3: 400, 4: 5}, ends) == {
+        0: 10,
+        1: 5,
+        2: 5,
+        3: 20,
+        4: 5,
+    }
