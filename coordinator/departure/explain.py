@@ -325,13 +325,13 @@ def _ends(scene: _Scene, weights: Array, *, held: bool) -> _Ends:
 def _else(scene: _Scene, ends: _Ends, sums: Array) -> Array:
     """Return how likely all else is that belongs to the only departed member in each role."""
     free, kept, late, begun = ends
-    told = np.empty_like(sums)
-    told[0, _TRIGGER] = free
-    np.multiply(begun, kept, out=told[0, _HOLDER])
-    np.multiply(begun, free if scene.evidence.kept or scene.evidence.joined else 0.0, out=told[0, _INSIDE])
-    np.multiply(begun, late, out=told[0, _REMOVED])
-    told /= sums[0, _INSIDE].max() + _TINY
-    return told
+    weighed = np.empty_like(sums)
+    weighed[0, _TRIGGER] = free
+    np.multiply(begun, kept, out=weighed[0, _HOLDER])
+    np.multiply(begun, free if scene.evidence.kept or scene.evidence.joined else 0.0, out=weighed[0, _INSIDE])
+    np.multiply(begun, late, out=weighed[0, _REMOVED])
+    weighed /= sums[0, _INSIDE].max() + _TINY
+    return weighed
 
 
 def _else_among_others(scene: _Scene, ends: _Ends, sums: Array, most: float | None) -> tuple[Array, float]:
@@ -355,16 +355,16 @@ def _else_among_others(scene: _Scene, ends: _Ends, sums: Array, most: float | No
     started = begun + triggers
     # Where no member is left, the last one that departs has both begun the phase and ended it.
     last = started if scene.evidence.kept or scene.evidence.joined else triggers
-    told = np.empty_like(sums)
-    told[:, _TRIGGER] = free + ended * kept + deadline * late
-    told[:, _HOLDER] = started * kept
-    told[:, _INSIDE] = last * free + started * deadline * late + both * kept
-    told[:, _REMOVED] = started * deadline * (late + 1)
-    told *= np.exp(np.minimum(every - top - logs, _MOST_LOG))[:, None]
-    return told, top
+    weighed = np.empty_like(sums)
+    weighed[:, _TRIGGER] = free + ended * kept + deadline * late
+    weighed[:, _HOLDER] = started * kept
+    weighed[:, _INSIDE] = last * free + started * deadline * late + both * kept
+    weighed[:, _REMOVED] = started * deadline * (late + 1)
+    weighed *= np.exp(np.minimum(every - top - logs, _MOST_LOG))[:, None]
+    return weighed, top
 
 
-class _Told(NamedTuple):
+class _Weights(NamedTuple):
     """How likely each member is in each role (member, role, way), and all else (role, interval, cell)."""
 
     roles: Array
@@ -379,20 +379,25 @@ def _summed(scene: _Scene, roles: Array, beside: Array, weights: Array) -> Expla
     Those that died may have died together, by what befell them all: then one held the phase, and the others
     expired beside it.
     """
-    told = _weighed(scene, roles, weights)
+    weighed = _weighed(scene, roles, weights)
     if len(roles) > 1:
         together = roles.copy()
         together[:, _HOLDER] = 0.0
         together[:, _HOLDER, Way.DIED] = roles[:, _HOLDER, Way.DIED] * scene.by.dead_together
         together[:, _INSIDE, Way.DIED] = beside
-        both = _weighed(scene, together, weights, told.top, held=True)
-        told = _Told(told.roles + both.roles, told.cells + both.cells, told.removed + both.removed, told.top)
-    return _posterior(scene, told, weights)
+        both = _weighed(scene, together, weights, weighed.top, held=True)
+        weighed = _Weights(
+            weighed.roles + both.roles,
+            weighed.cells + both.cells,
+            weighed.removed + both.removed,
+            weighed.top,
+        )
+    return _posterior(scene, weighed, weights)
 
 
 def _weighed(
     scene: _Scene, roles: Array, weights: Array, most: float | None = None, *, held: bool = False
-) -> _Told:
+) -> _Weights:
     """Weigh all roles; `held`: only where one that departed has held the phase."""
     count, removed = len(roles), roles[:, _HOLDER, Way.UNJOINED]
     sums = np.empty((count, _ROLES + 1, *roles.shape[3:]))
@@ -400,21 +405,23 @@ def _weighed(
     sums[:, _REMOVED] = removed
     sums[:, _HOLDER] -= removed
     ends = _ends(scene, weights, held=held)
-    told, top = (_else(scene, ends, sums), 0.0) if count == 1 else _else_among_others(scene, ends, sums, most)
-    by_role = told[:, :_ROLES].reshape(count, _ROLES, -1, 1)
-    return _Told(
+    weighed, top = (
+        (_else(scene, ends, sums), 0.0) if count == 1 else _else_among_others(scene, ends, sums, most)
+    )
+    by_role = weighed[:, :_ROLES].reshape(count, _ROLES, -1, 1)
+    return _Weights(
         np.matmul(roles.reshape(count, _ROLES, len(CAUSE_OF), -1), by_role)[..., 0].swapaxes(0, 1),
-        (told[0] * sums[0]).sum(axis=0),
-        (removed * told[:, _REMOVED]).reshape(count, -1).sum(axis=1),
+        (weighed[0] * sums[0]).sum(axis=0),
+        (removed * weighed[:, _REMOVED]).reshape(count, -1).sum(axis=1),
         top,
     )
 
 
-def _posterior(scene: _Scene, told: _Told, weights: Array) -> Explained:
-    evidence, cells = scene.evidence, told.cells
+def _posterior(scene: _Scene, weighed: _Weights, weights: Array) -> Explained:
+    evidence, cells = scene.evidence, weighed.cells
     # Of few members lists of numbers are quicker than arrays.
-    begun, ended, beside = told.roles.astype(float).tolist()
-    removed: list[float] = told.removed.tolist()
+    begun, ended, beside = weighed.roles.astype(float).tolist()
+    removed: list[float] = weighed.removed.tolist()
     shares: list[list[float]] = []
     triggers, held, unjoined = [], [], []
     for trigger, holder, inside, late in zip(begun, ended, beside, removed, strict=True):
