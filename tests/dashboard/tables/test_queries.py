@@ -220,6 +220,7 @@ def test_the_monitors_own_pace(duck: duckdb.DuckDBPyConnection) -> None:
     assert all(0 <= row["median_delay_s"] <= row["p99_delay_s"] for row in rows)
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_answers_as_duckdb_does(
     spark: SparkSession, duck: duckdb.DuckDBPyConnection, root: Path
