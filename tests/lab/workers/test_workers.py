@@ -78,8 +78,8 @@ def played(lab_broker: LabBroker, tmp_path_factory: pytest.TempPathFactory) -> P
             "groups": len(WAYS),
             "timings": ",".join(f"12000/1000/1000/20000/{way}" for way in WAYS),
         },
-        "steps": [{"at": 0, "start": "all"}, {"at": 24, "kill": "b"}, {"at": 40, "close": "c"}],
-        "end": 45,
+        "steps": [{"at": 0, "start": "all"}, {"at": 32, "kill": "b"}, {"at": 48, "close": "c"}],
+        "end": 53,
     }
     able = [name for name in BUILT if why_not(FAMILIES[name], (4, 1, 1)) is None]
     for name in able:
