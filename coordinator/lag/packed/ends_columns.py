@@ -15,10 +15,10 @@ from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rebalance_monitor.coordinator.lag.ends import EndsSample
-    from rebalance_monitor.coordinator.lag.packed.columns import Ints
+    from rebalance_monitor.coordinator.lag.packed.columns import Ints, Mask
     from rebalance_monitor.coordinator.lag.packed.layout import Layout
     from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
 
@@ -94,47 +94,42 @@ class EndsColumns:
 
     def _ends_at(self, rows: Ints, at: Ints) -> Ints:
         """Return the ends at `at` (ms), interpolated; outside of the samples those of the nearest one."""
-        found = np.full(len(rows), UNKNOWN, np.int64)
-        after, behind = np.zeros(len(rows), np.int64), np.full(len(rows), UNKNOWN, np.int64)
-        left = np.arange(len(rows))
-        for number in range(self._kept):
-            if not len(left):
-                break
-            when, ends = self._recent(number, rows[left])
-            is_known, is_after = ends != UNKNOWN, when > at[left]
-            newer = left[is_known & is_after]
-            after[newer], behind[newer] = when[is_known & is_after], ends[is_known & is_after]
-            done = is_known & ~is_after
-            own = left[done]
-            found[own] = _between((when[done], ends[done]), (after[own], behind[own]), at[own])
-            left = left[~done]
-        found[left] = behind[left]
-        return found
+        before, after = self._around(rows, lambda when, _, left: when > at[left])
+        return np.where(before[1] == UNKNOWN, after[1], _between(before, after, at))
 
     def _ages(self, rows: Ints, offset: Ints, now: Ints) -> Ints:
         """Return how long ago (ms, at `now`) the records at these offsets were written.
 
         0 where no record stands there yet; the least that it may be where it came before the first sample.
         """
-        found = np.full(len(rows), UNKNOWN, np.int64)
-        stop, behind = np.full(len(rows), UNKNOWN, np.int64), np.zeros(len(rows), np.int64)
+        before, after = self._around(rows, lambda _, ends, left: ends > offset[left])
+        low, high = np.maximum(0, now - after[0]), np.maximum(0, now - before[0])
+        age = np.clip(np.rint(now - _written(offset, before, after)), low, high).astype(np.int64)
+        began, is_there = before[1] == UNKNOWN, after[1] != UNKNOWN
+        return np.where(began, np.where(is_there, low, UNKNOWN), np.where(is_there, age, 0))
+
+    def _around(
+        self, rows: Ints, is_later: Callable[[Ints, Ints, Ints], Mask]
+    ) -> tuple[tuple[Ints, Ints], tuple[Ints, Ints]]:
+        """Return the newest sample (times in ms, ends) that is not later, and the oldest that is.
+
+        `is_later` answers for the times and ends of one sample, at these places of `rows`. Both are UNKNOWN
+        where there is no such sample.
+        """
+        before, after = (
+            (np.full(len(rows), UNKNOWN, np.int64), np.full(len(rows), UNKNOWN, np.int64)) for _ in range(2)
+        )
         left = np.arange(len(rows))
         for number in range(self._kept):
             if not len(left):
                 break
             when, ends = self._recent(number, rows[left])
-            is_known, is_behind = ends != UNKNOWN, ends > offset[left]
-            newer = left[is_known & is_behind]
-            stop[newer], behind[newer] = when[is_known & is_behind], ends[is_known & is_behind]
-            done = is_known & ~is_behind
-            own = left[done]
-            written = _written(offset[own], (when[done], ends[done]), (stop[own], behind[own]))
-            low, high = np.maximum(0, now[own] - stop[own]), np.maximum(0, now[own] - when[done])
-            age = np.clip(np.rint(now[own] - written), low, high).astype(np.int64)
-            found[own] = np.where(stop[own] == UNKNOWN, 0, age)
+            is_known, later = ends != UNKNOWN, is_later(when, ends, left)
+            done = is_known & ~later
+            for (times, counts), some in ((after, is_known & later), (before, done)):
+                times[left[some]], counts[left[some]] = when[some], ends[some]
             left = left[~done]
-        found[left] = np.where(stop[left] == UNKNOWN, UNKNOWN, np.maximum(0, now[left] - stop[left]))
-        return found
+        return before, after
 
     def _recent(self, number: int, rows: Ints) -> tuple[Ints, Ints]:
         """Return times (ms) and ends of the sample that is `number` before the newest one of each topic."""
