@@ -7,7 +7,6 @@ import random
 import select
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from rebalance_monitor.engine.storage import storage_at
 from tests.alerts.sinks.slack_fake import Flaky, SlackFake
 from tests.alerts.support import mortal
 from tests.checkpoints.stores import below
+from tests.processes import environment, module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +37,10 @@ class Victim:
 
     def __init__(self, folder: str, api: str) -> None:
         started_at = str(time.time_ns() // 1_000_000)
-        command = [sys.executable, "-m", "tests.alerts.support.mortal", folder, api, started_at]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        command = module("alerts.support.mortal", folder, api, started_at)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment()
+        )
 
     def start(self) -> int:
         """Fork a job and return its process id."""

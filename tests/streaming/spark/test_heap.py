@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +12,7 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.streaming.job.heap_failures import HeapError, classify_with_heap
 from rebalance_monitor.streaming.spark.heap import FULL, MORE_HEAP, batch_sentence
+from tests.processes import environment, module
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,15 +25,10 @@ FULL_HEAP = "Task 0 in stage 5.0 failed 1 times: java.lang.OutOfMemoryError: Jav
 @pytest.mark.spark
 def test_what_does_not_fit_into_the_heap_is_an_error_and_never_a_short_batch(tmp_path: Path) -> None:
     sizes = [8, 48, 64, 80, 8]
-    command = [
-        sys.executable,
-        "-m",
-        "tests.streaming.support.heap_job",
-        str(tmp_path),
-        "512",
-        *map(str, sizes),
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    command = module("streaming.support.heap_job", tmp_path, 512, *sizes)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=500, check=False, env=environment()
+    )
     batches = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert [batch["mb"] for batch in batches] == sizes, done.stderr[-3_000:]
     assert [batch["taken"] == 2 for batch in batches] == [not batch["error"] for batch in batches]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.tables.delta_log import read_log
 from rebalance_monitor.dashboard.tables.findings_table import read_newest
 from rebalance_monitor.streaming.storage.delta import require_reach
+from tests.processes import environment, module
 from tests.streaming.support import delta_job
 
 if TYPE_CHECKING:
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
 @pytest.mark.slow
 @pytest.mark.spark
 def test_each_finding_stands_once_in_a_delta_table_and_upkeep_loses_none(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.streaming.support.delta_job", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    command = module("streaming.support.delta_job", tmp_path)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=500, check=False, env=environment()
+    )
     assert done.returncode == 0, done.stderr[-3_000:]
     told = json.loads(done.stdout.splitlines()[-1])
     expected = {number: [f.id for f in delta_job.batch(number)] for number in range(delta_job.BATCHES + 1)}

@@ -29,6 +29,7 @@ from rebalance_monitor.engine.batch.batches import MONITOR
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.suite.job import Job
+from tests.processes import environment, module
 from tests.streaming.test_end_to_end import PATIENCE_S, Members, joined
 
 if TYPE_CHECKING:
@@ -177,7 +178,9 @@ def kept(whole: Whole, ids: list[str]) -> None:
     assert GROUP in {one["group"] for one in groups}
     history = verb(job, "history", GROUP, "--tables", str(job.storage), "-o", "jsonl").splitlines()
     assert "rebalance" in {json.loads(line)["kind"] for line in history}
-    command = [sys.executable, "-m", "tests.streaming.support.delta_sql", str(job.storage)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    command = module("streaming.support.delta_sql", job.storage)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, env=environment()
+    )
     assert done.returncode == 0, done.stderr[-3_000:]
     assert json.loads(done.stdout.splitlines()[-1]) == ids
