@@ -16,7 +16,9 @@ from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_par
 from rebalance_monitor.coordinator.classic import static_returns
 from rebalance_monitor.coordinator.commits import trace
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
-from rebalance_monitor.coordinator.departure.verdicts import sent
+from rebalance_monitor.coordinator.departure.observe import observed
+from rebalance_monitor.coordinator.departure.phase import learn_heartbeats
+from rebalance_monitor.coordinator.departure.verdicts import NOBODY, judge, sent
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import ranked
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -203,9 +205,14 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
 def _explain_departures(
     before: GroupState, state: GroupState, change: Change, aborted: int, scene: Scene
 ) -> Judged:
-    """Explain why members departed, and learn the timers that the departures show."""
-    interval = scene.settings.max_poll_interval_ms
-    judged = rebalance_causes.departures(before, change, state.cst, aborted, interval, history=scene.history)
+    """Explain why members departed, and learn the timers that the rebalance shows."""
+    if scene.history and not change.left:
+        return NOBODY
+    evidence = observed(before, change, state.cst, aborted, scene.settings.max_poll_interval_ms)
+    if not change.left:
+        state.learned.beats = list(learn_heartbeats(evidence))
+        return NOBODY
+    judged = judge(change.left, evidence, history=scene.history)
     if judged.explained is not None:
         state.learned.beats = list(judged.explained.beats)
         state.learned.ways = list(judged.explained.group_ways)

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.departure.observe import observed
+from rebalance_monitor.coordinator.departure.verdicts import judge
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.rebalance import rebalance_causes
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
@@ -47,7 +48,7 @@ def _was_removed(
         # It may have come back before any of these generations.
         return False
     alone = replace(change, left=(before,), joined=(*change.joined, now))
-    (gone,) = rebalance_causes.departures(state, alone, cst, 0).gone
+    (gone,) = judge(alone.left, observed(state, alone, cst, 0), history=False).gone
     expired = gone.causes[0].cause in _EXPIRED and gone.causes[0].confidence >= _SURE
     # If the join phase began before its session can have ended, the new process may have waited in it.
     return expired and gone.seen.silence - gone.seen.held >= before.session_timeout

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rebalance_monitor.coordinator.departure import phase, timers
+from rebalance_monitor.coordinator.departure import timers
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
     Way,
@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import (
     prior_of,
     shares_of_ways,
 )
-from rebalance_monitor.coordinator.departure.waits import of_departed
+from rebalance_monitor.coordinator.departure.waits import likeliest_heartbeat, of_departed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.departure.waits import Wait
 
-_POLL_MS, _AT_ONCE_MS, _SHORT_MS = 1_000, 100, 500
-_TIMERS = 3
+_POLL_MS, _AT_ONCE_MS = 1_000, 100
 
 
 class Explained(NamedTuple):
@@ -34,62 +33,32 @@ class Explained(NamedTuple):
 
     `ways`: of each departed member, how likely each `Way` is. `triggers`: how likely each began it; the rest
     is a newcomer or a survivor. `holders`: of each, then of a survivor or newcomer, then of the deadline.
-    `length`: the mean length of the join phase (ms). `beats`, `group_ways`: what the group has learned.
+    `beats`, `group_ways`: what the group has learned.
     """
 
     ways: list[list[float]]
     triggers: list[float]
     holders: list[float]
-    length: float
     beats: tuple[float, ...]
     group_ways: tuple[float, ...]
-
-
-def is_alone(evidence: Evidence) -> bool:
-    """Whether no other member can have begun the phase or delayed its end: the closed form is exact then.
-
-    Epoch-based groups wait for no one before they remove a member.
-    """
-    if evidence.apart:
-        return True
-    if len(evidence.departed) != 1:
-        return False
-    if 0 <= evidence.phase[1] <= _SHORT_MS:
-        return True
-    return not (evidence.kept or evidence.joined or evidence.aborted)
-
-
-def is_obvious(evidence: Evidence) -> bool:
-    """Whether one member closed, before any of its timers can have ended, in a phase of no length.
-
-    A group whose heartbeat interval is known learns nothing from that.
-    """
-    if len(evidence.departed) != 1 or evidence.aborted or evidence.cooperative or not evidence.beats:
-        return False
-    (one,) = evidence.departed
-    soon = one.trace.last >= 0 and _TIMERS * one.last_active < min(
-        one.session, one.poll_interval or one.rebalance
-    )
-    recent = any(0 <= trace.last < evidence.deadline // _TIMERS for trace in evidence.survivors)
-    return soon and recent and not (one.unmoved or one.static) and evidence.phase[1] < 0
 
 
 def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain every departed member as if it had departed alone."""
     shares = shares_of_ways(evidence.ways, by)
-    beat = phase.likeliest(evidence.session, evidence.beats, by)
+    beat = likeliest_heartbeat(evidence.session, evidence.beats, by)
     length = float((beat + _POLL_MS) * (1 + evidence.aborted))
-    if is_alone(evidence):
+    if evidence.is_alone:
         length = float(evidence.phase[1] if evidence.phase[1] >= 0 else _AT_ONCE_MS)
     beats = [
-        float(phase.likeliest(one.session, evidence.beats, by) if evidence.apart else beat)
+        float(likeliest_heartbeat(one.session, evidence.beats, by) if evidence.apart else beat)
         for one in evidence.departed
     ]
     each = zip(evidence.departed, beats, strict=True)
     ways = [_ways(one, own, length, shares, by) for one, own in each]
     group_ways = learned_ways(evidence.ways, ways)
     none = [0.0] * len(ways)
-    return Explained(ways, none, [*none, 1.0, 0.0], length / 2, evidence.beats, group_ways)
+    return Explained(ways, none, [*none, 1.0, 0.0], evidence.beats, group_ways)
 
 
 def _ways(one: Departed, beat: float, length: float, shares: Sequence[float], by: Fitted) -> list[float]:

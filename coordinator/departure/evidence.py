@@ -19,6 +19,7 @@ VERSION = 2
 MOST_SURVIVORS = 8
 """So many survivors speak for all: more say the same."""
 
+_SHORT_MS, _TIMERS = 500, 3
 
 NOT_BACK, SAME_PLACE, ELSEWHERE = 0, 1, 2
 """`Departed.returned`: whether, and where, a newcomer has taken a departed member's place."""
@@ -133,6 +134,35 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     version: int = VERSION
     withheld: bool = False
     apart: tuple[int, ...] = ()
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other member can have begun the phase or delayed its end: the closed form is exact then.
+
+        Epoch-based groups wait for no one before they remove a member.
+        """
+        if self.apart:
+            return True
+        if len(self.departed) != 1:
+            return False
+        if 0 <= self.phase[1] <= _SHORT_MS:
+            return True
+        return not (self.kept or self.joined or self.aborted)
+
+    @property
+    def is_obvious(self) -> bool:
+        """Whether one member closed, before any of its timers can have ended, in a phase of no length.
+
+        A group whose heartbeat interval is known learns nothing from that.
+        """
+        if len(self.departed) != 1 or self.aborted or self.cooperative or not self.beats:
+            return False
+        (one,) = self.departed
+        soon = one.trace.last >= 0 and _TIMERS * one.last_active < min(
+            one.session, one.poll_interval or one.rebalance
+        )
+        recent = any(0 <= trace.last < self.deadline // _TIMERS for trace in self.survivors)
+        return soon and recent and not (one.unmoved or one.static) and self.phase[1] < 0
 
     @property
     def least_phase(self) -> int:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rebalance_monitor.coordinator.departure import phase, timers
-from rebalance_monitor.coordinator.departure.alone import Explained, alone, is_alone, is_obvious
+from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
@@ -28,7 +28,13 @@ from rebalance_monitor.coordinator.departure.hypotheses import (
     prior_of,
     shares_of_ways,
 )
-from rebalance_monitor.coordinator.departure.waits import Mixtures
+from rebalance_monitor.coordinator.departure.phase import SOON_MS
+from rebalance_monitor.coordinator.departure.waits import (
+    Mixtures,
+    learned_heartbeats,
+    prior_of_heartbeats,
+    tried_heartbeats,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +42,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
-    from rebalance_monitor.coordinator.departure.phase import Grid, Phase
+    from rebalance_monitor.coordinator.departure.phase import Phase
     from rebalance_monitor.coordinator.departure.waits import Wait
 
     Array = npt.NDArray[np.float64]
@@ -46,7 +52,6 @@ if TYPE_CHECKING:
 _AT_ONCE = 16
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS = 15.0
-_SOON_MS = 100.0
 _LEAST_PHASE_MS = 1_000.0
 # How long after a client's last poll its process has another one join.
 _AT_ONCE_MS, _REPLACED_MS = 300.0, 3_000.0
@@ -80,39 +85,27 @@ class _Removals(NamedTuple):
     table: Array
 
 
-class _Rates(NamedTuple):
-    """How likely (per ms) another member departs beside one, by way, heartbeat interval and cell.
-
-    `near`: as long as two that depart together do so, within a heartbeat. `apart`: later. `rate`: in all.
-    """
-
-    near: Array
-    apart: Array
-    rate: Array
-
-
 _TRIGGER, _HOLDER, _INSIDE, _REMOVED = range(4)
 _ROLES = 3
 
 
 def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain one rebalance: the only entry of the model. The same evidence gives the same answer."""
-    if is_alone(evidence) or is_obvious(evidence):
+    if not evidence.departed:
+        return Explained([], [], [1.0, 0.0], phase.learn_heartbeats(evidence, by), evidence.ways)
+    if evidence.is_alone or evidence.is_obvious:
         return alone(evidence, by)
     seen = phase.phase_of(evidence, by)
-    if not evidence.departed:
-        length, beats = phase.learn_heartbeats(seen, evidence.beats)
-        return Explained([], [], [1.0, 0.0], length, beats, evidence.ways)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = shares_of_ways(evidence.ways, by)
     newborn = sum(one.young for one in evidence.departed)
-    scene = _Scene(evidence, seen, phase.candidates(evidence.session), siblings, shares, newborn, by)
+    scene = _Scene(evidence, seen, tried_heartbeats(evidence.session), siblings, shares, newborn, by)
     roles = np.empty((len(evidence.departed), _ROLES, len(Way), *seen.span.spread.shape))
     beside = np.zeros((len(evidence.departed), *seen.span.spread.shape))
     for first in range(0, len(roles), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
         _fill_roles(scene, evidence.departed[some], roles[some], beside[some])
-    return _summed(scene, roles, beside, phase.prior(evidence.session, evidence.beats, by))
+    return _summed(scene, roles, beside, prior_of_heartbeats(evidence.session, evidence.beats, by))
 
 
 def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: Array) -> None:
@@ -124,7 +117,7 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
     trigger, holder, inside = (roles[:, role] for role in (_TRIGGER, _HOLDER, _INSIDE))
     prior = np.array([prior_of(one, scene.shares, by) for one in some])[:, :, None, None]
     seen = _removals(scene, some)
-    near, apart, rate = _rates_beside(scene, some)
+    near, apart, rate = phase.rates_beside(scene.evidence, grid, scene.tried, some, by)
     np.multiply(seen.within, prior / grid.width, out=trigger)
     np.multiply(prior * seen.at_end, rate, out=holder)
     begun = span.begun_by_beat(seen.table)
@@ -152,52 +145,12 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
             holder[place, Way.UNJOINED] += leaked * late * (not one.static)
 
 
-def _rates_beside(scene: _Scene, some: Sequence[Departed]) -> _Rates:
-    """Return how often others depart beside each of the members, of all at once where that is the same.
-
-    A session that began anew with a load ends in any phase.
-    """
-    grid, deadline, alone = scene.phase.grid, scene.evidence.deadline, len(scene.evidence.departed) == 1
-    longest = [one.session if one.loaded < 0 else deadline for one in some]
-    found = [
-        _rates(grid, scene.tried, deadline, session, scene.by, alone=alone and bool(one.returned))
-        for one, session in zip(some, longest, strict=True)
-    ]
-    if all(one is found[0] for one in found):
-        return found[0]
-    return _Rates(*(np.stack(rates) for rates in zip(*found, strict=True)))
-
-
-@lru_cache(maxsize=1_024)
-def _rates(
-    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
-) -> _Rates:
-    """Return how often others depart beside a member with that session timeout.
-
-    `alone`: no other departed, and a newcomer has taken its place.
-    """
-    soon = np.array(tried, float)[:, None] + _SOON_MS
-    together = np.full((len(Way), 1, 1), by.together)
-    far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
-    far[Way.DIED] = session
-    if alone:
-        # Its process came back because it had died, and that began the phase: at any time of its session.
-        together[Way.DIED] = 0.0
-    near, apart = together / soon, (1 - together) / far
-    return _Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
-
-
-def _share_below(grid: Grid, most: Array) -> Array:
-    """Return how much of each cell is no longer than `most` (ms)."""
-    return np.asarray(np.clip((most - grid.edges[:-1]) / grid.width, 0.0, 1.0))
-
-
 def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
     """Return how likely (per ms) a member expired near the end of a long phase.
 
     What befell two at once ends their sessions within a heartbeat of each other.
     """
-    grid, soon = scene.phase.grid, np.array(scene.tried, float) + _SOON_MS
+    grid, soon = scene.phase.grid, np.array(scene.tried, float) + SOON_MS
     places = np.minimum(grid.table.searchsorted(soon), len(grid.table) - 1)
     late = seen.now[:, Way.DIED, :, 0] - seen.table[:, Way.DIED, np.arange(len(soon)), places]
     near = np.maximum(late, 0.0) / soon
@@ -245,7 +198,7 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
     for place, one in enumerate(some):
         if one.session > evidence.deadline and not one.static:
             dead = np.maximum(seen.middle[place, way, 0] - seen.before[place, way, 0], 0.0)
-            found[place] += prior[place, Way.DIED] * dead / np.maximum(one.session - length, _SOON_MS)
+            found[place] += prior[place, Way.DIED] * dead / np.maximum(one.session - length, SOON_MS)
     return found
 
 
@@ -275,7 +228,7 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     after, before = found[..., table - cells : table], found[..., table - cells - 1 : table - 1]
     now, early, late = (found[..., table + place : table + place + 1] for place in (1, 2, 3))
     # Samples that saw it gone before the end leave it no holder.
-    open_end = (least <= 2 * _AT_MS + _SOON_MS) / (2 * _AT_MS)
+    open_end = (least <= 2 * _AT_MS + SOON_MS) / (2 * _AT_MS)
     middle = before + after
     middle *= 0.5
     return _Removals(
@@ -436,13 +389,10 @@ def _posterior(scene: _Scene, weighed: _Weights, weights: Array) -> Explained:
         unjoined.append(late / norm)
         held.append(sum(holder) / norm - late / norm)
     deadline = 1 - prod(1 - min(share, 1.0) for share in unjoined)
-    by_length = cells.sum(axis=0)
-    length = float(by_length @ scene.phase.grid.middle) / max(float(by_length.sum()), _NOTHING)
     return Explained(
         ways=shares,
         triggers=triggers,
         holders=[*held, max(0.0, 1 - deadline - sum(held)), deadline],
-        length=length,
-        beats=phase.learned(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
+        beats=learned_heartbeats(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
         group_ways=learned_ways(evidence.ways, shares),
     )

@@ -4,9 +4,6 @@ A survivor learns of a rebalance with its next heartbeat, and rejoins at once or
 commit as it gives up its partitions; it commits no more until the phase is over, unless the group is
 cooperative. So its last commit bounds when it rejoined. If the phase ended with a survivor, one rejoined at
 its very end; if it was held by another, all had rejoined within a heartbeat of its beginning.
-
-No record holds the heartbeat interval. Clients default to 3 s and are advised to keep it below a third of the
-session, which is what platforms set it to. A few candidates are tried; a group keeps how likely each is.
 """
 
 from __future__ import annotations
@@ -17,32 +14,38 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rebalance_monitor.coordinator.departure.hypotheses import client_of
-from rebalance_monitor.coordinator.departure.waits import Intervals, Mixtures, of_survivor
+from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
+from rebalance_monitor.coordinator.departure.hypotheses import Way, client_of
+from rebalance_monitor.coordinator.departure.waits import (
+    Intervals,
+    Mixtures,
+    lateness,
+    learned_heartbeats,
+    of_survivor,
+    quiet_of,
+    tried_heartbeats,
+    until_rejoined,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
 
-    from rebalance_monitor.coordinator.departure.evidence import Evidence, Trace
-    from rebalance_monitor.coordinator.departure.fitted import Fitted
-    from rebalance_monitor.coordinator.departure.waits import Wait
+    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 
     Array = npt.NDArray[np.float64]
     Places = npt.NDArray[np.intp]
 
-DEFAULT_MS = 3_000
 AT_ONCE_MS = 1_250
 """Within so long of a generation members of a cooperative group rejoin that have something to give up."""
+
+SOON_MS = 100.0
+"""What befalls two members at once shows within a heartbeat and so long."""
 
 BESIDE = 4
 """So many more ages than those of the grid's table are asked of a departed member."""
 
-_SHORT_MS = 1_000
-_FORGET = 0.02
-_LEAST = 1e-3
-_TINY = 1e-300
 # Cells of the length of a join phase, ms: finer where clients' heartbeats and polls end.
 _EDGES = (
     *(0.0, 30.0, 150.0, 400.0, 700.0, 1_000.0, 1_300.0, 1_700.0, 2_200.0, 2_700.0, 3_200.0, 4_000.0, 5_200.0),
@@ -51,7 +54,7 @@ _EDGES = (
 )
 _LATE_MS, _BUSY_MS = 1_500.0, 30_000.0
 _POLL_MS = 150.0
-_AT_END_MS, _COMMIT_MS = 15.0, 60.0
+_AT_END_MS = 15.0
 _AROUND_END = (0.0, _AT_END_MS, -_AT_END_MS)
 _NARROW_MS = 30.0
 _DEADLINE_MS = (10.0, 60.0)
@@ -59,7 +62,6 @@ _TIMED = 0.5
 _WAITS = 5
 # So much is kept of what many rebalances share; an entry takes some 5 KB.
 _KEPT = 1_024
-_LONGER = 1.6
 _FINE_MS, _NEAR_MS = 5_000, 250
 _UNDER = (200.0, 500.0, 1_000.0, 2_000.0, 3_500.0, 6_000.0, 9_500.0, 16_000.0)
 _FINE = (-1_000, -250, 250, 750, 1_500, 3_000, 5_500, 10_000, 20_000)
@@ -203,7 +205,7 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
 @lru_cache(maxsize=_KEPT)
 def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     """Return within how long survivors rejoin; `busy`: for how long (ms) one of them may not poll."""
-    beats = np.array(candidates(session), float)
+    beats = np.array(tried_heartbeats(session), float)
     waits = beats[:, None] * (1 + aborted)
     spread = np.minimum(waits + 100 + busy, np.maximum(grid.middle, _NARROW_MS))
     start, table = grid.middle - spread, grid.table
@@ -259,30 +261,6 @@ def _emptied(grid: Grid, span: Span) -> tuple[Array, Array]:
     return prior / grid.width, np.cumsum(prior, axis=1)
 
 
-def quiet_of(survivors: Sequence[Trace]) -> int:
-    """For how long (ms) before it rejoined at the very end a survivor did not commit, 0 where as usual.
-
-    It may have been in a long batch: then the others have waited for it.
-    """
-    ended = [trace for trace in survivors if 0 <= trace.last <= _SHORT_MS and _was_quiet(trace)]
-    return max([trace.last + trace.gaps[-1] for trace in ended], default=0)
-
-
-def _was_quiet(trace: Trace) -> bool:
-    """Whether it made its last commit later than it usually does."""
-    gaps = trace.gaps
-    if len(gaps) <= 1:
-        return False
-    before = sorted(gaps[:-1])
-    return gaps[-1] > _LONGER * before[len(before) // 2]
-
-
-def _lateness(survivors: Sequence[Trace], by: Fitted) -> Array:
-    """How likely each of them did not rejoin soon: it was in a batch as the phase began."""
-    usual = by.late_poll + by.busy_poll
-    return np.array([by.busy_seen if _was_quiet(trace) else usual for trace in survivors])
-
-
 def _survived(
     evidence: Evidence, grid: Grid, span: Span, told: Sequence[tuple[Trace, Intervals]], by: Fitted
 ) -> tuple[Array, Array]:
@@ -290,7 +268,7 @@ def _survived(
     broad = by.stray_cooperative if evidence.cooperative else by.stray
     wide = broad / max(evidence.since, 1_000.0)
     since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in told]
-    rows = [_last_commit(trace, intervals, by) for trace, intervals in told]
+    rows = [until_rejoined(trace, intervals, by) for trace, intervals in told]
     seen = Mixtures(rows).over(since, grid.around)
     seen *= 1 - broad
     ages = len(grid.table)
@@ -308,7 +286,7 @@ def _survived(
     within = span.begun(seen)
     within -= middle[:, None, :]
     np.maximum(within, 0.0, out=within)
-    late = _lateness([trace for trace, _ in told], by)[:, None]
+    late = lateness([trace for trace, _ in told], by)[:, None]
     within *= ((1 - late) / span.spread.reshape(1, -1)).reshape(within.shape)
     inside *= late
     inside += wide
@@ -321,16 +299,6 @@ def _survived(
     near /= grid.width
     near += wide
     return _aligned(grid, span, np.multiply.reduce(near, axis=0), at_end, at_start, by)
-
-
-def _last_commit(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]:
-    """Return the time from a survivor's last commit until it rejoined."""
-    if trace.last < 0:
-        return intervals.waits()
-    rest = 1 - by.rejoin_commit
-    waits = [(low, high, weight * rest) for low, high, weight in intervals.waits()]
-    waits.append((0.0, _COMMIT_MS, by.rejoin_commit))
-    return waits
 
 
 def _aligned(
@@ -361,56 +329,63 @@ def _first_cells(grid: Grid, jitter: float) -> tuple[Array, Places]:
     return count.astype(float), np.minimum(count, near) - 1
 
 
+def learn_heartbeats(evidence: Evidence, by: Fitted = FITTED) -> tuple[float, ...]:
+    """Return what a group knows of its heartbeat interval after a rebalance in which no member departed.
+
+    Survivors rejoin within a heartbeat of its beginning, so the end of the phase says how long one may be.
+    """
+    seen = phase_of(evidence, by)
+    return learned_heartbeats(evidence.beats, (seen.free * seen.grid.width).sum(axis=1))
+
+
+class Rates(NamedTuple):
+    """How likely (per ms) another member departs beside one, by way, heartbeat interval and cell.
+
+    `near`: as long as two that depart together do so, within a heartbeat. `apart`: later. `rate`: in all.
+    """
+
+    near: Array
+    apart: Array
+    rate: Array
+
+
+def rates_beside(
+    evidence: Evidence, grid: Grid, tried: tuple[int, ...], some: Sequence[Departed], by: Fitted
+) -> Rates:
+    """Return how often others depart beside each of the members, of all at once where that is the same.
+
+    A session that began anew with a load ends in any phase.
+    """
+    deadline, alone = evidence.deadline, len(evidence.departed) == 1
+    longest = [one.session if one.loaded < 0 else deadline for one in some]
+    found = [
+        _rates(grid, tried, deadline, session, by, alone=alone and bool(one.returned))
+        for one, session in zip(some, longest, strict=True)
+    ]
+    if all(one is found[0] for one in found):
+        return found[0]
+    return Rates(*(np.stack(rates) for rates in zip(*found, strict=True)))
+
+
 @lru_cache(maxsize=_KEPT)
-def candidates(session: int) -> tuple[int, ...]:
-    """Return the heartbeat intervals (ms) that are tried for a session timeout of so many ms."""
-    third = max(session // 3, 300)
-    default = min(DEFAULT_MS, third)
-    return tuple(sorted({min(_SHORT_MS, third // 2), default, (default + third) // 2, third}))
+def _rates(
+    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
+) -> Rates:
+    """Return how often others depart beside a member with that session timeout.
+
+    `alone`: no other departed, and a newcomer has taken its place.
+    """
+    soon = np.array(tried, float)[:, None] + SOON_MS
+    together = np.full((len(Way), 1, 1), by.together)
+    far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
+    far[Way.DIED] = session
+    if alone:
+        # Its process came back because it had died, and that began the phase: at any time of its session.
+        together[Way.DIED] = 0.0
+    near, apart = together / soon, (1 - together) / far
+    return Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
 
 
-def prior(session: int, known: Sequence[float], by: Fitted) -> Array:
-    """How likely each candidate is; `known`: what earlier rebalances of the group say of each."""
-    shares = _usual(session, by)
-    if len(known) != len(shares):
-        return shares
-    told = shares * np.array(known)
-    return np.asarray(told / told.sum())
-
-
-@lru_cache(maxsize=_KEPT)
-def _usual(session: int, by: Fitted) -> Array:
-    tried = candidates(session)
-    third, default = tried[-1], min(DEFAULT_MS, tried[-1])
-    rest = (1 - by.beat_default - by.beat_third) / len(tried)
-    shares = np.array(
-        [rest + by.beat_default * (one == default) + by.beat_third * (one == third) for one in tried]
-    )
-    return np.asarray(shares / shares.sum())
-
-
-def likeliest(session: int, known: Sequence[float], by: Fitted) -> int:
-    """Return the likeliest candidate (ms)."""
-    shares = prior(session, known, by)
-    return candidates(session)[int(shares.argmax())]
-
-
-def learned(before: Sequence[float], likely: Array) -> tuple[float, ...]:
-    """Return what a group knows of its candidates after a rebalance that made each so `likely`."""
-    found = likely.tolist()
-    best = max(found)
-    if best <= 0:
-        return tuple(before)
-    now = [max(one / best, _LEAST) for one in found]
-    if len(before) == len(now):
-        now = [one * known for one, known in zip(now, before, strict=True)]
-    most = max(now)
-    return tuple([round((1 - _FORGET) * one / most + _FORGET, 3) for one in now])
-
-
-def learn_heartbeats(seen: Phase, before: Sequence[float]) -> tuple[float, tuple[float, ...]]:
-    """Return the mean length (ms) of a phase in which nobody departed, and what it teaches of heartbeats."""
-    cells = seen.free * seen.grid.width
-    total = max(float(cells.sum()), _TINY)
-    length = float((cells.sum(axis=0) * seen.grid.middle).sum() / total)
-    return length, learned(before, cells.sum(axis=1))
+def _share_below(grid: Grid, most: Array) -> Array:
+    """Return how much of each cell is no longer than `most` (ms)."""
+    return np.asarray(np.clip((most - grid.edges[:-1]) / grid.width, 0.0, 1.0))

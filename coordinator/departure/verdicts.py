@@ -1,32 +1,47 @@
-"""What the model says of departed members, as causes with a sentence of the numbers that decided.
+"""What the model says of departed members: causes with the numbers that decided, and findings of their own.
 
-The operator gives the verdicts from records; the driver gives them again from the same evidence, completed by
-what probe samples saw. Both call `verdicts`.
+`verdicts` gives each member its causes. `kinds_by` says which members have a finding beside the rebalance
+that they caused, of which kind, and how surely. The operator asks both from records; the driver asks them
+again from the same evidence, completed by what probe samples saw.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.commits.client_families import CONNECT, FAMILIES
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
-from rebalance_monitor.coordinator.departure.evidence import encode
+from rebalance_monitor.coordinator.departure.evidence import Evidence, encode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_CAUSE_OF, Way
-from rebalance_monitor.coordinator.departure.phase import quiet_of
+from rebalance_monitor.coordinator.departure.waits import quiet_of
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import HELD_BY, MEASURED, CauseEntry
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.massed import MANY
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
+    from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.findings.finding import Details, MemberEntry
+    from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import Member
+
+KIND_OF = {
+    Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
+    Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
+    Cause.POLL_INTERVAL_EXCEEDED: Kind.POLL_INTERVAL_EXCEEDED,
+    Cause.JOIN_DEADLINE_MISSED: Kind.POLL_INTERVAL_EXCEEDED,
+}
+"""Cause -> kind. A live member that does not poll leaves, or is removed at the join deadline: one fault."""
 
 _CERTAIN, _LEAST = 0.97, 0.1
 _PER_MEMBER, _MOST_SENT = 3, 50
@@ -69,25 +84,31 @@ class Judged(NamedTuple):
     explained: Explained | None
 
 
+NOBODY = Judged([], Evidence(0, 0, (), (), 0, 0, 0, 0), None)
+"""Of a rebalance in which no member departed."""
+
+
 def judge(members: Sequence[Member], evidence: Evidence, *, history: bool) -> Judged:
     """Judge the departed `members` of one rebalance, in the order of the evidence."""
     explained = None if history else explain(evidence)
-    ways = (explained or alone(evidence)).ways
+    ways, busy = (explained or alone(evidence)).ways, busy_of(evidence)
     gone = [
-        Departure(member, measured(evidence, one), verdicts(member, one, shares, busy_of(evidence)))
+        Departure(member, measured(evidence, one), verdicts(member, one, shares, busy))
         for member, one, shares in zip(members, evidence.departed, ways, strict=True)
     ]
     return Judged(gone, evidence, explained)
 
 
 def verdicts(
-    member: Member | MemberEntry, one: Departed, ways: Sequence[float], told: str = ""
+    member: Member | MemberEntry, one: Departed, ways: Sequence[float], besides: str = ""
 ) -> tuple[CauseEntry, ...]:
-    """Return the causes of one member, likeliest first; `told`: what other members add to the sentence."""
+    """Return the causes of one member, likeliest first; `besides`: what other members add to the sentence."""
     causes = STATIC_CAUSE_OF if one.static else CAUSE_OF
     ranked = sorted(((share, way) for way, share in enumerate(ways) if share >= _LEAST), reverse=True)
     return tuple(
-        CauseEntry.of(member, causes[Way(way)], min(_CERTAIN, round(share, 2)), why_of(Way(way), one) + told)
+        CauseEntry.of(
+            member, causes[Way(way)], min(_CERTAIN, round(share, 2)), why_of(Way(way), one) + besides
+        )
         for share, way in ranked[:_PER_MEMBER]
     )
 
@@ -139,6 +160,53 @@ def sent(judged: Judged) -> Details:
     evidence = judged.evidence
     some = replace(evidence, departed=evidence.departed[:_MOST_SENT])
     return {MEASURED: encode(some).decode()}
+
+
+def kinds_by(
+    each: Sequence[Sequence[CauseEntry]], departed: int, settings: DetectionSettings
+) -> list[tuple[Kind, float] | None]:
+    """Return the kind that the causes of each member, likeliest first, speak for, and how surely.
+
+    Causes of one kind add up. None where that is less than the configured confidence. `departed`: how many
+    members the record removed. One event removes many at once: where `MANY` departed, a kind that is sure
+    enough of half of the members with the same likeliest cause is the kind of all of them.
+    """
+    kinds = [_kind_by(causes) for causes in each]
+    likeliest = [causes[0].cause if causes else None for causes in each]
+    sure = [kind is not None and kind[1] >= settings.attribution_confidence for kind in kinds]
+    all_of, sure_of = Counter(likeliest), Counter(compress(likeliest, sure))
+    shared = {cause for cause in sure_of if departed >= MANY and 2 * sure_of[cause] >= all_of[cause]}
+    return [
+        kind if enough or cause in shared else None
+        for kind, enough, cause in zip(kinds, sure, likeliest, strict=True)
+    ]
+
+
+def _kind_by(causes: Sequence[CauseEntry]) -> tuple[Kind, float] | None:
+    kind = KIND_OF.get(causes[0].cause) if causes else None
+    if kind is None:
+        return None
+    share = sum(one.confidence for one in causes if KIND_OF.get(one.cause) is kind)
+    return kind, min(round(share, 2), _CERTAIN)
+
+
+def severity_of(kind: Kind, seen: Measured) -> Severity | None:
+    """Return the severity of a member's finding, None for the kind's own.
+
+    A client that sends no LeaveGroup expires after a planned stop too, so its expiry is no warning.
+    """
+    return Severity.INFO if kind is Kind.SESSION_TIMEOUT and not seen.goodbye else None
+
+
+def numbers_of(seen: Measured, rebalance: str) -> Details:
+    """Return the measured numbers, ms; `rebalance`: id of the finding whose causes contain the member's."""
+    return {
+        "silence_ms": seen.silence,
+        "session_timeout_ms": seen.session,
+        "rebalance_timeout_ms": seen.rebalance,
+        "cadence_ms": seen.cadence,
+        "rebalance": rebalance,
+    }
 
 
 def why_of(way: Way, one: Departed) -> str:

@@ -1,9 +1,12 @@
-"""Uniform waits, their mixtures, and the wait since a member's last commit.
+"""Uniform waits, their mixtures, and a member's intervals: how often it commits, how often it heartbeats.
 
 How long ago was the last commit of a living member, at a moment that has nothing to do with its commits?
 Such a moment falls into one of its commit intervals, into a longer one more likely, and anywhere within it. A
 member that does not commit when idle may have had nothing to commit: then its last commit may be as old as
 its assignment.
+
+No record holds the heartbeat interval. Clients default to 3 s and are advised to keep it below a third of the
+session, which is what platforms set it to. A few candidates are tried; a group keeps how likely each is.
 """
 
 from __future__ import annotations
@@ -47,6 +50,10 @@ _KEEPS = 0.02
 # Ages of members, ms, by their order: from a second to hours.
 _AGES_MS = (1_000.0, 4_000.0, 16_000.0, 64_000.0, 256_000.0, 1_024_000.0, 4_096_000.0, 16_384_000.0)
 _OLD_MS = _AGES_MS[-1]
+_DEFAULT_MS, _SHORT_MS = 3_000, 1_000
+# What is kept of rebalances before: so that a heartbeat interval that seemed impossible may come back.
+_FORGET, _LEAST_LIKELY = 0.02, 1e-3
+_QUIET, _COMMIT_MS = 1.6, 60.0
 _NEVER: tuple[Wait, ...] = ((0.0, 1.0, 0.0),)
 
 
@@ -244,3 +251,84 @@ def _timed(own: Sequence[int]) -> float:
         times = gap / median
         near += abs(times - (round(times) or 1)) < _MULTIPLE
     return (near + 1) / (len(own) + 2)
+
+
+def until_rejoined(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]:
+    """Return the time from a survivor's last commit until it rejoined."""
+    if trace.last < 0:
+        return intervals.waits()
+    rest = 1 - by.rejoin_commit
+    waits = [(low, high, weight * rest) for low, high, weight in intervals.waits()]
+    waits.append((0.0, _COMMIT_MS, by.rejoin_commit))
+    return waits
+
+
+@lru_cache(maxsize=1_024)
+def tried_heartbeats(session: int) -> tuple[int, ...]:
+    """Return the heartbeat intervals (ms) that are tried for a session timeout of so many ms."""
+    third = max(session // 3, 300)
+    default = min(_DEFAULT_MS, third)
+    return tuple(sorted({min(_SHORT_MS, third // 2), default, (default + third) // 2, third}))
+
+
+def prior_of_heartbeats(session: int, known: Sequence[float], by: Fitted) -> Array:
+    """How likely each of them is; `known`: what earlier rebalances of the group say of each."""
+    shares = _usual_heartbeats(session, by)
+    if len(known) != len(shares):
+        return shares
+    weighed = shares * np.array(known)
+    return np.asarray(weighed / weighed.sum())
+
+
+@lru_cache(maxsize=1_024)
+def _usual_heartbeats(session: int, by: Fitted) -> Array:
+    tried = tried_heartbeats(session)
+    third, default = tried[-1], min(_DEFAULT_MS, tried[-1])
+    rest = (1 - by.beat_default - by.beat_third) / len(tried)
+    shares = np.array(
+        [rest + by.beat_default * (one == default) + by.beat_third * (one == third) for one in tried]
+    )
+    return np.asarray(shares / shares.sum())
+
+
+def likeliest_heartbeat(session: int, known: Sequence[float], by: Fitted) -> int:
+    """Return the likeliest heartbeat interval (ms)."""
+    shares = prior_of_heartbeats(session, known, by)
+    return tried_heartbeats(session)[int(shares.argmax())]
+
+
+def learned_heartbeats(before: Sequence[float], likely: Array) -> tuple[float, ...]:
+    """Return what a group knows of its heartbeats after a rebalance that made each interval so `likely`."""
+    found = likely.tolist()
+    best = max(found)
+    if best <= 0:
+        return tuple(before)
+    now = [max(one / best, _LEAST_LIKELY) for one in found]
+    if len(before) == len(now):
+        now = [one * known for one, known in zip(now, before, strict=True)]
+    most = max(now)
+    return tuple([round((1 - _FORGET) * one / most + _FORGET, 3) for one in now])
+
+
+def quiet_of(survivors: Sequence[Trace]) -> int:
+    """For how long (ms) before it rejoined at the very end a survivor did not commit, 0 where as usual.
+
+    It may have been in a long batch: then the others have waited for it.
+    """
+    ended = [trace for trace in survivors if 0 <= trace.last <= _SHORT_MS and _was_quiet(trace)]
+    return max([trace.last + trace.gaps[-1] for trace in ended], default=0)
+
+
+def _was_quiet(trace: Trace) -> bool:
+    """Whether it made its last commit later than it usually does."""
+    gaps = trace.gaps
+    if len(gaps) <= 1:
+        return False
+    before = sorted(gaps[:-1])
+    return gaps[-1] > _QUIET * before[len(before) // 2]
+
+
+def lateness(survivors: Sequence[Trace], by: Fitted) -> Array:
+    """How likely each of them did not rejoin soon: it was in a batch as the phase began."""
+    usual = by.late_poll + by.busy_poll
+    return np.array([by.busy_seen if _was_quiet(trace) else usual for trace in survivors])

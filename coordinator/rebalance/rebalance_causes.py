@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.departure.observe import observed
-from rebalance_monitor.coordinator.departure.verdicts import judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, ranked
 from rebalance_monitor.coordinator.findings.wording import counted, seconds
@@ -17,28 +15,11 @@ from rebalance_monitor.coordinator.rebalance import connect, same_members, subsc
 from rebalance_monitor.coordinator.state import membership
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.departure.verdicts import Departure, Judged
+    from rebalance_monitor.coordinator.departure.verdicts import Departure
     from rebalance_monitor.coordinator.findings.finding import MemberEntry
     from rebalance_monitor.coordinator.rebalance.group_metadata import Membership
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
-
-
-def departures(
-    state: GroupState,
-    change: Change,
-    cst: int,
-    aborted: int,
-    interval: int | None = None,
-    *,
-    history: bool = False,
-) -> Judged:
-    """Judge every member that left between `state`'s record and the one whose join phase ended at `cst`.
-
-    `interval`: the configured max.poll.interval (ms) of clients that send none. History is judged in closed
-    form.
-    """
-    return judge(change.left, observed(state, change, cst, aborted, interval), history=history)
 
 
 def causes_of(

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.trace import STEADY_COMMITS, commits_when_idle, is_steady
-from rebalance_monitor.coordinator.departure import claims
-from rebalance_monitor.coordinator.departure.verdicts import details_of
+from rebalance_monitor.coordinator.departure.verdicts import (
+    details_of,
+    kinds_by,
+    numbers_of,
+    severity_of,
+)
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
@@ -133,7 +137,7 @@ def rebalance(
         partitions_affected=sum(len(member.offsets) for member in change.left),
         causes=causes,
         members=member_entries(change, gone),
-        details=_counts(state, change) | unlisted(change, gone) | details_of(judged),
+        details=_counts(state, change) | unlisted(change, gone) | (details_of(judged) if gone else {}),
     )
 
 
@@ -144,7 +148,7 @@ def departed(
 
     `went_in`: id of the `rebalance` or `group_empty` that removed the members.
     """
-    claimed_of = claims.kinds_by([one.causes for one in gone], len(gone), scene.settings)
+    claimed_of = kinds_by([one.causes for one in gone], len(gone), scene.settings)
     return [
         _departed(state, scene, departure, claimed, went_in, previous)
         for departure, claimed in zip(gone, claimed_of, strict=True)
@@ -197,7 +201,7 @@ def _departed(
         at=state.ts,
         evidence="suspected",
         confidence=sure,
-        severity=claims.severity_of(kind, seen),
+        severity=severity_of(kind, seen),
         member=member.member_id,
         previous_generation=previous.generation,
         protocol=previous.protocol or None,
@@ -205,7 +209,7 @@ def _departed(
         partitions_affected=len(member.offsets),
         causes=departure.causes,
         members=(member_entry(member, "left", seen.silence),),
-        details=claims.details_of(seen, went_in),
+        details=numbers_of(seen, went_in),
     )
 
 

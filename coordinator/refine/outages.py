@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure.claims import KIND_OF
 from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLACK_MS
+from rebalance_monitor.coordinator.departure.verdicts import KIND_OF
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import join_end
 from rebalance_monitor.coordinator.findings.kinds import Kind

@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure import claims
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, decode
 from rebalance_monitor.coordinator.departure.explain import explain
-from rebalance_monitor.coordinator.departure.verdicts import Measured, held_by, measured, verdicts
+from rebalance_monitor.coordinator.departure.verdicts import (
+    Measured,
+    held_by,
+    kinds_by,
+    measured,
+    numbers_of,
+    severity_of,
+    verdicts,
+)
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
     HELD_BY,
@@ -100,7 +107,7 @@ def timed(
         out.append(_with_causes(plain, judged))
         told = []
         departed = int(plain.details.get("left", 0)) or plain.members_affected or len(judged)
-        kinds = claims.kinds_by([one.causes for one in judged], departed, settings)
+        kinds = kinds_by([one.causes for one in judged], departed, settings)
         for one, claimed in zip(judged, kinds, strict=True):
             stood = beside_them.get((finding.id, one.member.member_id), [])
             told += [] if claimed is None else [_beside(plain, stood, one, claimed, settings)]
@@ -211,7 +218,7 @@ def _beside(
     """Give the finding about the member itself."""
     kind, sure = claimed
     gone, group = judged.member, rebalance.group or ""
-    usual = claims.severity_of(kind, judged.seen) or KINDS[kind].severity
+    usual = severity_of(kind, judged.seen) or KINDS[kind].severity
     anchor = record_anchor(rebalance.shard or 0, rebalance.offset or 0, rebalance.at)
     base = stood[0] if stood else _made(rebalance, gone, judged.seen)
     return replace(
@@ -245,5 +252,5 @@ def _made(rebalance: Finding, gone: MemberEntry, seen: Measured) -> Finding:
         members_affected=1,
         partitions_affected=gone.partitions,
         members=(gone,),
-        details=claims.details_of(seen, rebalance.id),
+        details=numbers_of(seen, rebalance.id),
     )

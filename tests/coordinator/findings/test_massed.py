@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.alerts.messages.message import title_of
-from rebalance_monitor.coordinator.departure.claims import kinds_by
+from rebalance_monitor.coordinator.departure.verdicts import kinds_by
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.coordinator import removal
-from rebalance_monitor.coordinator.departure import claims
+from rebalance_monitor.coordinator.departure.verdicts import KIND_OF, kinds_by
 from rebalance_monitor.coordinator.findings.finding import finding_id
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind, Scope
@@ -103,8 +103,8 @@ def require_by_looks(told: Sequence[Finding]) -> None:
             stands = [one.kind for one in told if _stands_beside(one, rebalance, name)]
             assert len(stands) <= 1
             # What was away meanwhile may have lowered confidences since.
-            assert set(stands) <= {claims.KIND_OF.get(cause.cause) for cause in causes}
-            (sure,) = claims.kinds_by([causes], 1, DetectionSettings())
+            assert set(stands) <= {KIND_OF.get(cause.cause) for cause in causes}
+            (sure,) = kinds_by([causes], 1, DetectionSettings())
             assert sure is None or stands == [sure[0]]
 
 
