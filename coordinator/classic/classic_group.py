@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions, unsubscribed_topics
+from rebalance_monitor.coordinator.checks import applications, assignment, unsubscribed_topics
 from rebalance_monitor.coordinator.classic import static_returns
 from rebalance_monitor.coordinator.commits import trace
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
@@ -32,7 +32,7 @@ from rebalance_monitor.coordinator.rebalance import (
     visits,
 )
 from rebalance_monitor.coordinator.state import membership
-from rebalance_monitor.coordinator.state.state_machine import Event, transition
+from rebalance_monitor.coordinator.state.state_machine import EDGES, Event
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ _CONNECT = frozenset({Cause.CONNECT_RECONFIGURED, Cause.CONNECT_DELAYED})
 def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: int) -> list[Finding]:
     """Take one GroupMetadata value of `size` bytes into `state`; returns findings in a fixed order."""
     event = _event(state, value)
-    edge = transition(state.status, event)
+    edge = EDGES.get((state.status, event))
     found: list[Finding] = []
     if state.group_type != CLASSIC or edge is None or _is_another(state, value, scene):
         was_other = state.group_type not in {"", CLASSIC}
@@ -68,7 +68,7 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
         # Without a tombstone, records of the group may be missing between: it does not count as a new group.
         if was_other:
             state.rebalances.migrated = max(state.rebalances.migrated, 0)
-        edge = transition(state.status, event)
+        edge = EDGES.get((state.status, event))
     status = state.status if edge is None else edge.after
     before = membership.as_it_was(state)
     after = group_metadata.read(state, value)
@@ -182,24 +182,26 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
         causes = first_start.started(before, state, asked, new=_is_new(before, state, scene))
         if state.empty.visits:
             visits.forget(state, asked)
-    if after.is_readable:
-        causes += tuple(unassigned_partitions.shared(state.members, after.subscriptions))
+    if after.is_readable and len({member.subscribed for member in state.members}) > 1:
+        causes += tuple(applications.shared(state.members, after.subscriptions))
     rebalance_causes.remember(state, causes)
-    told = causes + successors.causes(state, change, gone, state.cst)
-    found = [report.rebalance(before, state, scene, change, judged, told)]
+    every = causes
+    if gone or state.rebalances.expired:
+        every += successors.causes(state, change, gone, state.cst)
+    found = [report.rebalance(before, state, scene, change, judged, every)]
     found += _beside(before, state, scene, gone, found[0].id)
     found += _refilled(state, scene)
     if asked is not None and (state.checks.unsubscribed or not asked.issuperset(before.topics)):
         found += unsubscribed_topics.note(before, state, asked, scene)
-    if causes and before.offset >= 0 and not _is_planned(causes[0].cause, change):
+    planned = not causes or before.offset < 0 or _is_planned(causes[0].cause, change)
+    if not planned and _may_disrupt(state, change):
         rolling_restarts.note_size(before, scene, state.cst)
         found += storm.note_generation(state, scene, change, state.cst, causes)
     may_renew = change.left or before.empty.at >= 0
     renewed = bool(may_renew) and rolling_restarts.renewed(before, change, causes, state.cst)
     if renewed or state.storm.events:
         found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
-    found += _slow(state, scene) + assignment_skew.judge(before, state, scene, after.subscriptions)
-    return found + unassigned_partitions.judge(state, scene, after)
+    return found + _slow(state, scene) + assignment.judge(before, state, scene, after)
 
 
 def _explain_departures(
@@ -222,6 +224,12 @@ def _explain_departures(
 def _is_planned(cause: Cause, change: Change) -> bool:
     """Whether a generation does not count towards a storm: it was announced, or a configuration moved."""
     return cause in _PLANNED or (cause in _CONNECT and not change.left and not change.joined)
+
+
+def _may_disrupt(state: GroupState, change: Change) -> bool:
+    """Whether a storm, or a rolling restart, may begin or go on: members that only joined are a scale-out."""
+    only_grew = change.joined and not (change.left or change.replaced)
+    return not only_grew or bool(state.storm.events or state.storm.incident)
 
 
 def _beside(

@@ -10,9 +10,9 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.checks import unassigned_partitions
-from rebalance_monitor.coordinator.checks.assignment_skew import KNOWN
-from rebalance_monitor.coordinator.checks.unassigned_partitions import TWO_APPLICATIONS
+from rebalance_monitor.coordinator.checks import applications
+from rebalance_monitor.coordinator.checks.applications import TWO_APPLICATIONS
+from rebalance_monitor.coordinator.checks.assignment import KNOWN
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.explain import returns, schedules
 from rebalance_monitor.coordinator.explain.facts import Advice, Facts, caused, named_by, times
@@ -89,10 +89,10 @@ def _shared(facts: Facts) -> Iterable[Advice]:
     for client, host in sorted({(one.client_id or "", one.host or "") for one in strangers}):
         remedy = "give the worker's Connect cluster its own, or the config.storage.topic of the others"
         yield Advice("group.id", remedy, strangers[-1].why, client, host)
-    apart = unassigned_partitions.apart(facts.subscriptions)
+    apart = applications.apart(facts.subscriptions)
     if len(apart) > 1:
         reason = "members subscribe to sets of topics that have none in common: "
-        reason += unassigned_partitions.described(facts.members, apart, facts.subscriptions)
+        reason += applications.described(facts.members, apart, facts.subscriptions)
         yield Advice("group.id", f"{TWO_APPLICATIONS}: give each one of its own", reason)
     elif shared := named_by(facts, Cause.GROUP_ID_SHARED):
         why = shared[-1].why

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.assignors import compare
 from rebalance_monitor.coordinator.assignors.model import Subscriber
-from rebalance_monitor.coordinator.checks import assignment_skew
+from rebalance_monitor.coordinator.checks import assignment
 from rebalance_monitor.coordinator.commits import positions, topic_names
 from rebalance_monitor.coordinator.explain import advice
 from rebalance_monitor.coordinator.explain.dossier import TOLD
@@ -200,7 +200,7 @@ def _membership(
     if not state.members:
         return [], {}, []
     if state.group_type == "classic":
-        members = assignment_skew.subscribers(state, dossier.subscriptions)
+        members = assignment.subscribers(state, dossier.subscriptions)
         topics = {topic for member in members for topic in member.topics}
         counts = {topic: partitions[topic] for topic in topics if partitions.get(topic, 0) > 0}
         handed = dict(zip(state.topics, state.totals, strict=True))

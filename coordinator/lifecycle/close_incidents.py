@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.checks import assignment_skew, unsubscribed_topics
+from rebalance_monitor.coordinator.checks import assignment, unsubscribed_topics
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lifecycle import empty_groups
@@ -74,13 +74,14 @@ def _closed(
     details: Details,
     resolution: str,
 ) -> Finding:
+    skewed = kind is Kind.ASSIGNMENT_SKEWED
     return scene.resolve(
         kind,
         state,
         incident,
         resolution,
         at=scene.ts,
-        severity=assignment_skew.severity(str(details["rule"])) if kind is Kind.ASSIGNMENT_SKEWED else None,
+        severity=assignment.severity_of_skew(str(details["rule"])) if skewed else None,
         opened_at=opened_at,
         details=details,
     )

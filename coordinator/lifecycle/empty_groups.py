@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions
+from rebalance_monitor.coordinator.checks import assignment
 from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.finding import deadline_anchor
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
@@ -171,7 +171,7 @@ def became_empty(
     )
     state.empty.incident, state.empty.at, state.learned.idle_families = empty.id, at, []
     state.empty.is_reported = not scene.history
-    ended = assignment_skew.close(state, scene) + unassigned_partitions.close(state, scene)
+    ended = assignment.close(state, scene)
     return [empty, *beside, *ended, *storm.note_generation(state, scene, change, at, causes)]
 
 

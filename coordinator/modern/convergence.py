@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.checks import assignment_skew, unassigned_partitions
+from rebalance_monitor.coordinator.checks import applications, assignment
 from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
@@ -140,7 +140,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     left = {member.member_id for member in change.left}
     gone = [departure for departure in _departures(state) if departure.member.member_id in left]
     causes = _causes(state, scene, change, gone)
-    causes += tuple(unassigned_partitions.shared(state.members, subscriptions.of_members(state)))
+    causes += tuple(applications.shared(state.members, subscriptions.of_members(state)))
     known, began = state.epochs.stable >= 0, state.epochs.bumped_at
     took, went = max(0, scene.ts - began), len(change.left) + state.changes.uncounted
     renewed = rolling_restarts.renewed(state, change, causes, began)
@@ -170,10 +170,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     if known and not _is_own_step(state, change):
         found += storm.note_generation(state, scene, change, scene.ts, causes)
     found[0] = storm.marked(found[0], state.storm, began, renewed=renewed)
-    found += assignment_skew.judge_converged(state, scene) if state.group_type == "consumer" else []
-    return found + (
-        unassigned_partitions.judge_converged(state, scene) if state.group_type != "share" else []
-    )
+    return found + assignment.judge_converged(state, scene)
 
 
 def _is_own_step(state: GroupState, change: Change) -> bool:

@@ -110,9 +110,5 @@ TRANSITIONS: tuple[Transition, ...] = (
 )
 """Every legal edge, in the order of the documentation."""
 
-_EDGES = {(edge.before, edge.event): edge for edge in TRANSITIONS}
-
-
-def transition(before: str, event: Event) -> Transition | None:
-    """Return the edge that `event` takes from state `before`, or None where it is illegal there."""
-    return _EDGES.get((Status(before), event))
+EDGES: dict[tuple[str, Event], Transition] = {(edge.before, edge.event): edge for edge in TRANSITIONS}
+"""State and event -> the edge that the event takes from there; what is not in it is illegal there."""

@@ -3,7 +3,7 @@ from struct import pack
 import pytest
 
 from rebalance_monitor.coordinator.assignors.model import Subscriber
-from rebalance_monitor.coordinator.checks.assignment_skew import verdict
+from rebalance_monitor.coordinator.checks.assignment import verdict
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings

@@ -1,10 +1,11 @@
-"""Partitions that nobody reads are told from one record; what every assignor may do is not."""
+"""Partitions without a reader are found from one record; what every assignor may do is no fault."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.checks.unassigned_partitions import Faults, apart, faults
+from rebalance_monitor.coordinator.checks.applications import apart
+from rebalance_monitor.coordinator.checks.assignment import Faults, faults
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.state.group_state import GroupState, Member
@@ -28,7 +29,7 @@ def assigned(**given: dict[str, tuple[int, ...]]) -> GroupState:
 
 def found(state: GroupState, **subscriptions: str) -> tuple[int, int, tuple[str, ...], int]:
     one: Faults = faults(state, subscriptions)
-    return one.unread, one.twice, one.unowned, one.applications
+    return one.unread, one.twice, one.unowned, len(apart(subscriptions))
 
 
 def test_a_leader_that_knows_its_own_topic_only_leaves_the_others_unread() -> None:
@@ -49,9 +50,10 @@ def test_an_assignment_of_what_members_subscribe_to_has_nothing_wrong(asked: lis
     state.topics = topics
     for topic, place in owner.items():
         state.members[place].assigned.append([topics.index(topic), 0, 1])
-    one = faults(state, {f"m{place}": topics for place, topics in enumerate(asked)})
+    subscriptions = {f"m{place}": topics for place, topics in enumerate(asked)}
+    one = faults(state, subscriptions)
     assert (one.unread, one.twice, one.unowned) == (0, 0, ())
-    assert 1 <= one.applications <= len(asked)
+    assert 1 <= len(apart(subscriptions)) <= len(asked)
 
 
 @pytest.mark.parametrize(("asked", "count"), [(("a", "b"), 2), (("a", "ab", "b"), 1), (("ab", "cd", "d"), 2)])
