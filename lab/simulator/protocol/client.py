@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.simulator.protocol.feed import Feed, Owned
     from rebalance_monitor.lab.simulator.protocol.log import Log
 
-NEVER = float("inf")
 # Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.
 _REJOIN_MS = 20.0
 _RECONNECT_MS = 500.0
@@ -285,9 +284,8 @@ class Client:
             self.line.at(at, self._breach, stall)
 
     def _breach(self, stall: int) -> None:
-        if not self.alive or not self.stalled or stall != self._stall or not self.member:
-            return
-        if self.waiting:
+        there = self.alive and self.member and not self.waiting
+        if not there or not self.stalled or stall != self._stall:
             return
         speaks = self.plan.instance is None or self.family.keeps_id
         if not speaks or self.family.leaves_after_stall:
@@ -373,9 +371,7 @@ class Client:
 
     def flush(self, until: float) -> None:
         """Write the commits up to `until` (ms), while the group's state was the same."""
-        flows = self.group.accepts and self.alive and self.connected
-        if self.waiting and not self.family.commits_joining:
-            flows = False
+        flows = self.group.accepts and self.reaches and (self.family.commits_joining or not self.waiting)
         self.commits.write(until, self.group.members.get(self.member) if flows else None)
 
     def begin(self, act: Act, lasts: float) -> None:

@@ -23,42 +23,26 @@ from rebalance_monitor.engine.driver.plan import (
     StatePlan,
     limit_of,
     outlook,
-    plan_state,
     record_rebuild,
-    skipped,
-    skipped_sentence,
 )
 from rebalance_monitor.engine.embedded.engine import EmbeddedKind
 from rebalance_monitor.engine.storage import Storage
-from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.leader_epochs import Kept, Mark, Marks, read_marks, write_marks
 from rebalance_monitor.lab.cluster.node import free_ports
 from rebalance_monitor.streaming.job.job import SparkKind
+from tests.engine.support.states import FACTS, plan, planned
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rebalance_monitor.engine.topic.facts import TopicFacts
+
 Engine = Literal["spark", "embedded"]
-FACTS = TopicFacts("__consumer_offsets", "topic", "cluster", {0: 0, 1: 7, 2: 0}, {0: 10, 1: 7, 2: 3})
 
 # A file system of a platform's Spark, which nothing here knows: whether a JVM runs or not, nobody is asked.
 ONLY_SPARKS = "dbfs:/monitor"
 RETRIES = "ipc.client.connect.max.retries"
-DEFAULTS = Settings()
 WORD = Settings(storage=StorageSettings(rebuild="2026-11-22"))
-
-
-def plan(
-    root: Path, facts: TopicFacts = FACTS, *, rebuild: bool = False, settings: Settings | None = None
-) -> StatePlan:
-    return planned(Storage(root), facts, settings or Settings(), rebuild=rebuild)
-
-
-def planned(
-    storage: Storage, facts: TopicFacts = FACTS, settings: Settings = DEFAULTS, *, rebuild: bool = False
-) -> StatePlan:
-    kind = (EmbeddedKind if settings.engine == "embedded" else SparkKind)(settings, Options())
-    return plan_state(storage, facts, settings, kind, rebuild=rebuild)
 
 
 def test_a_first_start_takes_what_there_is_for_history(tmp_path: Path) -> None:
@@ -326,48 +310,6 @@ def test_a_rebuilt_state_is_resumed_though_the_one_before_had_read_further(
     assert Ledger(Storage(tmp_path).ledger).load().positions == {0: 7, 2: 2}
     # Killed before its first batch: what leaders have lost is marked no more.
     assert plan(tmp_path, replace(now, kept={})).manifest == rebuilt.manifest
-
-
-def skipping(skip: dict[int, int]) -> Settings:
-    return Settings(source=Source(skip=skip))
-
-
-def test_a_record_to_skip_begins_one_new_state_behind_it_and_no_other(tmp_path: Path) -> None:
-    first = plan(tmp_path)
-    found = plan(tmp_path, settings=skipping({0: 6}))
-    assert found.manifest.generation == first.manifest.generation + 1
-    assert found.rebuilt == "asked for by source.skip (partition 0 behind offset 6)"
-    assert skipped(found.manifest, FACTS) == {0: 6}
-    record_rebuild(Storage(tmp_path), found)
-    for settings in (skipping({0: 6}), Settings(), skipping({0: 5})):
-        assert plan(tmp_path, settings=settings).manifest.generation == found.manifest.generation
-    again = plan(tmp_path, settings=skipping({0: 6, 2: 1}))
-    assert again.rebuilt == "asked for by source.skip (partition 2 behind offset 1)"
-    assert skipped(again.manifest, FACTS) == {0: 6, 2: 1}
-
-
-def test_what_is_skipped_to_the_end_is_no_history(tmp_path: Path) -> None:
-    assert plan(tmp_path, settings=skipping({0: 9})).manifest.catching_up == {2: 3}
-    assert plan(tmp_path, settings=skipping({0: 8, 2: 2})).manifest.catching_up == {0: 10}
-
-
-def test_records_that_the_topic_has_removed_need_no_skip_and_begin_nothing_anew(tmp_path: Path) -> None:
-    found = plan(tmp_path, settings=skipping({0: 6}))
-    later = replace(FACTS, begins={**FACTS.begins, 0: 8})
-    assert skipped(found.manifest, later) == {}
-    assert plan(tmp_path, later, settings=skipping({0: 6})).manifest.generation == found.manifest.generation
-
-
-def test_a_record_to_skip_that_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"offset 10 of partition 0, which ends at 10"):
-        plan(tmp_path, settings=skipping({0: 10}))
-    assert not Storage(tmp_path).manifest.exists()
-
-
-def test_what_is_skipped_is_said_by_partition_with_its_records() -> None:
-    said, records = skipped_sentence({2: 1, 1: 9}, {1: 7, 2: 0})
-    assert records == 5
-    assert "1: up to 3 records up to offset 9; 2: up to 2 records up to offset 1" in said
 
 
 @pytest.mark.parametrize(("first", "then"), [("spark", "embedded"), ("embedded", "spark")])
