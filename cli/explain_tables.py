@@ -47,8 +47,13 @@ def _group(found: Json) -> Json:
         "leader": found["leader"],
         "since": _time(found["since"]),
         "last commit": _time(found["last_commit"]),
+        "commits": _rate(found["commits_per_minute"]),
         "topics": ", ".join(found["topics"]) or None,
     }
+
+
+def _rate(per_minute: float | None) -> str | None:
+    return None if per_minute is None else f"{counted(round(per_minute), 'offset')} a minute"
 
 
 def _member(one: Json) -> Json:

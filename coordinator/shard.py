@@ -28,6 +28,7 @@ from rebalance_monitor.coordinator.findings.outputs import (
 from rebalance_monitor.coordinator.lag import publishing
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import epoch_group
+from rebalance_monitor.coordinator.rebalance import visits
 from rebalance_monitor.coordinator.state.group_state import GroupState
 from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 from rebalance_monitor.coordinator.state.store import GroupStore
@@ -189,31 +190,33 @@ class ShardCoordinator:
         if not history and (not self._served or row.record_ts >= self._served[-1] + _SERVED_MS):
             self._served.append(row.record_ts)
         groups = self.state.groups
+        # A request may bring a time of its own, also one that has not come yet.
+        at = min(row.commit_ts, row.record_ts)
         # Without a call for groups that were touched before.
         group = groups.live.get(row.group) or groups.get(row.group)
         if group is None:
             if history:
-                empty_groups.note_orphan(self.state, row.group, row.commit_ts)
-            publishing.on_lone_commits(self.state, row.group, row.commit_ts, rows.run_parts(row))
+                empty_groups.note_orphan(self.state, row.group, at)
+            publishing.on_lone_commits(self.state, row.group, at, rows.run_parts(row))
             return []
         partitions, offsets = rows.run_parts(row)
-        positions.take_commits(group.positions, row.commit_ts, partitions, offsets)
+        asks = not group.members and visits.were_evicted(group)
+        back = positions.went_back(group.positions, partitions, offsets) if asks else ()
+        positions.take_commits(group.positions, at, partitions, offsets)
         # Without a call for groups whose positions are due already.
         if row.group not in self.state.unpublished:
             publishing.on_commits(self.state, row.group)
         if not group.members or group.group_type not in _COMMITTING:
             scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
             topics = {topic for topic, _ in rows.listed_partitions(partitions)}
-            return _outputs(empty_groups.on_commit(group, scene, row.commit_ts, sorted(topics)))
+            return _outputs(empty_groups.on_commit(group, scene, at, sorted(topics), back))
         if group.subscriptions.names and topic_names.is_ambiguous(group):
             listed = rows.listed_partitions(partitions)
-            if topic_names.on_run(group, listed, row.commit_ts):
+            if topic_names.on_run(group, listed, at):
                 self._owners.pop(row.group, None)
         owned = self._owners.get(row.group)
         if owned is None:
             owned = self._owners[row.group] = Owners(group)
-        # A request may bring a time of its own.
-        at = min(row.commit_ts, row.record_ts)
         begun = trace.fold(group, at, partitions, offsets, owned)
         group.resumed_at = min(group.resumed_at, row.record_ts)
         silent = [member for member in begun if member.silent_id]

@@ -138,8 +138,9 @@ def key_of(name: str) -> str:
 
 
 def is_configured(section: detection.Detection, name: str) -> bool:
-    """Whether a field of the coordinator's settings was given in the configuration."""
-    return key_of(name) in section.model_fields_set
+    """Whether a field of the coordinator's settings was given a value; a key left empty gives none."""
+    key = key_of(name)
+    return key in section.model_fields_set and getattr(section, key) is not None
 
 
 def _value(section: detection.Section, name: str) -> Any:  # noqa: ANN401 - whatever the field holds

@@ -92,6 +92,19 @@ def places_of(held: Positions) -> Places:
     return {topic: places for topic, places in kept.items() if places}
 
 
+def went_back(held: Positions, partitions: bytes, offsets: bytes) -> set[str]:
+    """Return the topics of which a commit run that is not kept yet takes a partition back."""
+    places, values = places_of(held), unpack(f">{len(offsets) // _OFFSET_BYTES}q", offsets)
+    before = (
+        (topic, places.get(topic, {}).get(partition)) for topic, partition in listed_partitions(partitions)
+    )
+    return {
+        topic
+        for (topic, known), offset in zip(before, values, strict=True)
+        if known is not None and offset < known.offset
+    }
+
+
 def copied(held: Positions) -> Positions:
     """Return a copy that stays as it is; runs and table are shared, for they are never changed in place."""
     return Positions(held.table, held.runs.copy(), held.size, held.commits, held.lone, held.marked)

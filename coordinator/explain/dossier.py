@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
-from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
+from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY, MINUTE_MS
 from rebalance_monitor.coordinator.rebalance import subscriptions
 from rebalance_monitor.coordinator.rebalance.baselines import CLASSIC
 from rebalance_monitor.coordinator.rebalance.connect import is_connect
@@ -96,6 +96,8 @@ class Dossier:
     last_offset: int = -1
     hole: int = -1
     records: int = 0
+    commits: deque[tuple[int, int]] = field(default_factory=deque)
+    """When (ms), and how many offsets, of the commits of the last minute."""
     work: dict[str, Work] = field(default_factory=dict)
 
     @property
@@ -110,12 +112,23 @@ class Dossier:
         if state is not None or not self.records:
             return state
         text = self.coordinator.state.lone.get(self.group)
+        if text is None and self.coordinator.state.lone_dropped:
+            # It has more partitions than are kept of a group without a record of its own.
+            return GroupState(group_type=COMMITS_ONLY, status=Status.EMPTY, last_commit=self.commits[-1][0])
         if text is None:
             return GroupState()
         held = positions.read(text)
         if not positions.places_of(held):
             return GroupState()
         return GroupState(group_type=COMMITS_ONLY, status=Status.EMPTY, positions=held)
+
+    @property
+    def commits_per_minute(self) -> float | None:
+        """How many offsets a minute it committed until its last commit, None where that is its only one."""
+        if not self.commits or self.commits[0][0] == self.commits[-1][0]:
+            return None
+        first, last = self.commits[0], self.commits[-1]
+        return (sum(count for _, count in self.commits) - first[1]) * MINUTE_MS / (last[0] - first[0])
 
     @property
     def asked(self) -> Mapping[str, Sequence[str]]:
@@ -154,10 +167,20 @@ class Dossier:
         before = {m.member_id: (m.last_commit, m.commits) for m in state.members} if state else {}
         out = self.coordinator.on_row(row)
         self.findings += [told.finding for told in out if isinstance(told, FindingOut)]
-        if row.row_kind == rows.COMMIT_RUN and state:
-            self._measure(state, before)
+        if row.row_kind == rows.COMMIT_RUN:
+            self._count(min(row.commit_ts, row.record_ts), row.count)
+            if state:
+                self._measure(state, before)
         elif row.row_kind == rows.RECORD:
             self._keep(*rows.record(row))
+
+    def _count(self, at: int, count: int) -> None:
+        """Keep the commits of the last minute; those of one moment are one."""
+        if self.commits and at <= self.commits[-1][0]:
+            at, count = self.commits[-1][0], count + self.commits.pop()[1]
+        self.commits.append((at, count))
+        while self.commits[0][0] < at - MINUTE_MS:
+            self.commits.popleft()
 
     def _measure(self, state: GroupState, before: dict[str, tuple[int, int]]) -> None:
         for member in state.members:

@@ -77,6 +77,7 @@ def explain(
         "group": dossier.group,
         "coordinator": _coordinator(place),
         **_group(state, place, dossier.asked),
+        "commits_per_minute": dossier.commits_per_minute,
         "members": [_member(dossier, topics, member) for member in state.members],
         "rebalances": [_event_json(finding) for finding in _recent(dossier)],
         "spread": _spread(state, now, options, counts),
@@ -267,6 +268,10 @@ def _notes(
             "the group has no record of its own, only commits: its consumers assign themselves partitions "
             "(assign()), or an application stores offsets under its name; nothing of it can rebalance"
         )
+        if not state.positions.runs and not state.positions.table:
+            notes.append(
+                "it commits more partitions than are kept of such a group: its topics are not listed"
+            )
     elif dossier.state is None:
         read = f"{dossier.records:,} records of the group were read"
         notes.append(f"{read}; the last of them removed it, or could not be read")

@@ -9,12 +9,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rebalance_monitor.coordinator.commits import positions
+from rebalance_monitor.coordinator.lag.packed import places as packed
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
     from array import array
+    from collections.abc import Callable
 
+    from rebalance_monitor.coordinator.commits.positions import Position
     from rebalance_monitor.coordinator.lag.consumed import Consumed
+    from rebalance_monitor.coordinator.lag.packed.places import Packed
+    from rebalance_monitor.coordinator.state.positions import Positions
+
+    Find = Callable[[str, int], Position | None]
 
 COMMITS_ONLY = "commits"
 """Group type of a group without a record of its own."""
@@ -25,10 +33,22 @@ _PAIR = 2
 
 
 class Committing(NamedTuple):
-    """When (ms) a group committed last, and how many offsets a minute until then, None where unknown."""
+    """When (ms) a group committed last, and how many offsets a minute until then, None where unknown.
+
+    `written`: its positions, if they were unpacked; else `held`.
+    """
 
     at: int
     per_minute: float | None = None
+    written: Packed = packed.NOTHING
+    held: Positions | None = None
+
+    def find(self) -> Find:
+        """Return what gives the position of a partition, None where it has none."""
+        if self.held is None:
+            return self.written.get
+        places = positions.places_of(self.held)
+        return lambda topic, partition: places.get(topic, {}).get(partition)
 
 
 def count(counts: array[int], at: int, commits: int) -> None:
@@ -46,7 +66,7 @@ def committing(consumed: Consumed) -> Committing:
     """Return when and how fast a group committed."""
     (first, before), (last, now) = consumed.counts[:_PAIR], consumed.counts[-_PAIR:]
     rate = (now - before) * MINUTE_MS / (last - first) if last > first else None
-    return Committing(consumed.last_commit, rate)
+    return Committing(consumed.last_commit, rate, consumed.written, consumed.held)
 
 
 def summarise(group: str, consumed: Consumed) -> dict[str, Any]:

@@ -24,8 +24,8 @@ WAIT_MS = 1_500
 
 MAX_LONE = 200
 MAX_LONE_IN_HISTORY = 10_000
-MAX_LONE_BYTES = 16_384
-"""Of a group without a record of its own: some 1,000 partitions."""
+MAX_LONE_BYTES, MOST_LONE_BYTES = 16_384, 262_144
+"""Of a group without a record of its own: some 800 partitions, and some 13,000 where a shard has room."""
 
 
 def on_commits(shard: ShardState, group: str) -> None:
@@ -128,12 +128,19 @@ def _published_lone(shard: ShardState, group: str, *, is_marked: bool) -> Positi
 def _keep_lone(shard: ShardState, group: str, held: Positions) -> None:
     if held.size + len(held.table) > MAX_LONE_BYTES:
         positions.merge(held)
-    if len(held.table) <= MAX_LONE_BYTES:
+    if _has_room(shard, len(held.table)):
         shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
         shard.lone[group] = positions.published(held)
     else:
         shard.lone_dropped += 1
     _trim(shard, MAX_LONE if shard.catching_up_until is None else MAX_LONE_IN_HISTORY)
+
+
+def _has_room(shard: ShardState, size: int) -> bool:
+    """Whether positions of `size` bytes are kept: large ones are as long as all of a shard stay in bounds."""
+    if size <= MAX_LONE_BYTES:
+        return True
+    return size <= MOST_LONE_BYTES and size + sum(map(len, shard.lone.values())) <= MAX_LONE * MAX_LONE_BYTES
 
 
 def _trim(shard: ShardState, most: int) -> None:

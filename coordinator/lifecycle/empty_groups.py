@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.coordinator.storms import storm
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.departure.verdicts import Departure
@@ -66,13 +66,18 @@ def kept_until(state: GroupState, settings: DetectionSettings) -> int:
     return since + settings.offsets_retention_ms
 
 
-def on_commit(state: GroupState, scene: Scene, at: int, topics: Iterable[str]) -> list[Finding]:
-    """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer."""
+def on_commit(
+    state: GroupState, scene: Scene, at: int, topics: Iterable[str], back: Collection[str] = ()
+) -> list[Finding]:
+    """Take a commit at `at` (ms) to a group without members; it may keep its offsets for longer.
+
+    `back`: of which topics it took offsets back, as far as that matters.
+    """
     if state.last_commit < 0 or state.empty.expiring:
         # From now on it has offsets that expire, or its offsets expire later.
         state.wake = 0
     state.last_commit = max(state.last_commit, at)
-    visits.note(state, at, topics)
+    visits.note(state, at, topics, back)
     return resolve_expiring(state, scene, "withdrawn") if _keeps_commits(state) else []
 
 

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 LEAST_LOOKS = 2
 """One sample may fail for reasons of the monitor's own."""
 
+PAUSE_MS = 15_000
+"""After so long without a sample of any kind, ms, the monitor was away: when a broker answered is unknown."""
+
 REACH_MS, SETTLE_MS = 15_000, 3_000
 """For so long after its return a broker expires members, ms. The finding waits until none follows."""
 
@@ -54,11 +57,11 @@ _EVENTS = frozenset({Kind.REBALANCE, Kind.GROUP_EMPTY})
 class Away(msgspec.Struct):
     """One outage of a broker; times in ms.
 
-    `heard`: its last answer before. `since`, `last`, `looks`: the first and last sample without its answer,
-    and how many there were. `reached`: when a client first reached it meanwhile, -1 for never. `back`: its
-    first answer after, -1 until then. `groups`: group -> members before, -1 unknown. `waiting`: groups that
-    are not back. `patience`: how long they may take. `hit`: when the last group lost members. `told`: how
-    many groups are published, `named`: how many of them as not back.
+    `heard`: its last answer before, or `since`, if the monitor was away then. `since`, `last`, `looks`: the
+    first and last sample without its answer, and how many there were. `reached`: when a client first reached
+    it meanwhile, -1 for never. `back`: its first answer after, -1 until then. `groups`: group -> members
+    before, -1 unknown. `waiting`: groups that are not back. `patience`: how long they may take. `hit`: when
+    the last group lost members. `told`: how many groups are published, `named`: how many of them as not back.
     """
 
     heard: int
@@ -86,11 +89,12 @@ class Outages:
         memory = state or {}
         self._settings, self._cluster = settings, cluster
         self._heard: dict[str, int] = dict(memory.get("heard", {}))
+        self._asked: int = int(memory.get("asked", -1))
         self._away = msgspec.convert(memory.get("away", {}), dict[str, Away])
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
-        return {"heard": self._heard, "away": msgspec.to_builtins(self._away)}
+        return {"heard": self._heard, "asked": self._asked, "away": msgspec.to_builtins(self._away)}
 
     def on_sample(self, look: ProbeSample) -> list[Finding]:
         """Take a sample; return the findings about brokers that follow from it."""
@@ -99,7 +103,10 @@ class Outages:
             # No broker answered, so the sample does not even name the brokers.
             answers = dict.fromkeys(self._heard, False)
         found: list[Finding] = []
+        paused, self._asked = look.at - self._asked > PAUSE_MS, look.at
         for broker, answered in answers.items():
+            if paused and broker in self._heard:
+                self._heard[broker] = look.at
             found += self._note(broker, look.at, answered=answered)
         return found + [one for broker in list(self._away) for one in self._outage_findings(broker, look.at)]
 

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.deadlines.not_rejoined import Commits
 from rebalance_monitor.coordinator.deadlines.rejoining import NOTHING, UNKNOWN
+from rebalance_monitor.coordinator.lag.committing import Committing, committing
 from rebalance_monitor.coordinator.lag.owners import CUT, partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from rebalance_monitor.coordinator.commits.positions import Position
     from rebalance_monitor.coordinator.lag.board import Board
+    from rebalance_monitor.coordinator.lag.committing import Find
 
-    Find = Callable[[str, int], Position | None]
     Came = Callable[[str, int, int], int | None]
 
 LATE_MS = 8_000
@@ -32,21 +31,12 @@ _MARKER = 1
 
 def last_commits(board: Board, group: str, summary: Mapping[str, Any]) -> dict[str, Commits]:
     """Return member id -> what the positions of its partitions say, for the members of a summary."""
-    find = _positions(board, group)
+    consumed = board.groups.get(group)
+    find = Committing(-1).find() if consumed is None else committing(consumed).find()
     return {
         str(one["member_id"]): _commits(find, board.came_at, list(_places(one)), one)
         for one in summary.get("member_list", ())
     }
-
-
-def _positions(board: Board, group: str) -> Find:
-    consumed = board.groups.get(group)
-    if consumed is None:
-        return lambda topic, partition: None  # noqa: ARG005 - as the others
-    if consumed.held is None:
-        return consumed.written.get
-    places = positions.places_of(consumed.held)
-    return lambda topic, partition: places.get(topic, {}).get(partition)
 
 
 def _places(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:

@@ -5,6 +5,8 @@
   whenever the group is empty.
 - A reset tool commits for the members' own topics.
 - Commits just after the group has become empty are the last ones of its members.
+- A client that was evicted for work that took too long commits what it did (aiokafka's without a member id,
+  which an empty group accepts), and then polls, so that it joins again. Its commit goes forward.
 """
 
 from __future__ import annotations
@@ -27,8 +29,20 @@ _LEAST_REACH_MS = 3_000
 
 _MOST_REACH_MS = 60_000
 
+_RETURN_MS = 10_000
+"""An evicted client that commits and joins again is in a generation so soon: a new group waits 3 s."""
+
 _REPEATEDLY = 3
 _RESET, _ANOTHER, _READY = 0.7, 0.8, 0.6
+_BACK, _PERHAPS = 2, 0.1
+_EVICTIONS = frozenset(
+    {
+        Cause.SESSION_TIMEOUT,
+        Cause.POLL_INTERVAL_EXCEEDED,
+        Cause.JOIN_DEADLINE_MISSED,
+        Cause.SYNC_DEADLINE_MISSED,
+    }
+)
 
 
 def reach(members: Iterable[Member]) -> int:
@@ -41,15 +55,22 @@ def reach(members: Iterable[Member]) -> int:
     return min(max(longest, _LEAST_REACH_MS), _MOST_REACH_MS)
 
 
-def note(state: GroupState, at: int, topics: Iterable[str]) -> None:
-    """Take a commit at `at` (ms) for these topics to a group that has no members."""
+def note(state: GroupState, at: int, topics: Iterable[str], back: Collection[str] = ()) -> None:
+    """Take a commit at `at` (ms) for these topics to a group that has no members; of `back` it went back."""
     members_own, visits = {*state.topics, *state.subscriptions.names}, state.empty.visits
     for topic in topics:
         if topic in members_own and at <= state.cst + _LEAST_REACH_MS:
             continue
         last, times, own = visits.get(topic, (-1, 0, 0))
         if topic in visits or len(visits) < _MAX_TOPICS:
-            visits[topic] = [max(last, at), times + (at > last), max(own, int(topic in members_own))]
+            whose = int(topic in members_own) * (_BACK if topic in back else 1)
+            visits[topic] = [max(last, at), times + (at > last), max(own, whose)]
+
+
+def were_evicted(state: GroupState) -> bool:
+    """Whether the last members of an empty group may have been evicted, and live."""
+    causes = state.rebalances.causes
+    return any(cause in _EVICTIONS and float(share) >= _PERHAPS for cause, share in causes)
 
 
 def causes(
@@ -60,7 +81,12 @@ def causes(
     `asked`: topics that the new members subscribe to. None if they could not be read; then no commit is
     claimed to be of another application.
     """
-    recent = {topic: seen for topic, seen in state.empty.visits.items() if seen[0] > since}
+    evicted = were_evicted(state)
+    recent = {
+        topic: seen
+        for topic, seen in state.empty.visits.items()
+        if seen[0] > since and not (evicted and seen[2] == 1 and until - seen[0] <= _RETURN_MS)
+    }
     own = [topic for topic, (*_, own) in recent.items() if own or asked is None or topic in asked]
     foreign = [topic for topic, (_, times, _) in recent.items() if times >= _REPEATEDLY and topic not in own]
     found = []

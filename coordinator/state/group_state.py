@@ -205,7 +205,7 @@ class Emptiness(msgspec.Struct, array_like=True, gc=False):
     dropped_at: int = -1
     """When an offset was last removed while the group had no members."""
     visits: dict[str, list[int]] = msgspec.field(default_factory=dict)
-    """Topic -> [last commit without a member, count, whether members had it before] (`visits.py`)."""
+    """Topic -> [last commit without a member, count, 1 if members had it before, 2 if it went back, too]."""
     expiring_at: int = -1
     """When `expiring` was opened."""
     spells: list[list[int]] = msgspec.field(default_factory=list)

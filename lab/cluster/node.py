@@ -110,7 +110,7 @@ class Node:
         return [str(java.executable), *options, "-cp", jars, main, *arguments]
 
     def up_s(self) -> float:
-        """Give for how many seconds the process has been there, as far as this object started it."""
+        """Give for how many seconds the process has worked, since this object started or resumed it."""
         return time.monotonic() - self._started if self.is_running() else 0.0
 
     def is_running(self) -> bool:
@@ -132,6 +132,15 @@ class Node:
         self._signal(signal.SIGKILL)
         wait_until(lambda: not self.is_running(), STOP_S)
         self._unleash()
+
+    def pause(self) -> None:
+        """Stop the process in its tracks (SIGSTOP), as a machine does that is short of memory."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let a paused process go on (SIGCONT)."""
+        self._signal(signal.SIGCONT)
+        self._started = time.monotonic()
 
     def _unleash(self) -> None:
         if self._leash is not None:

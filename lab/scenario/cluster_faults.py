@@ -46,6 +46,20 @@ def restart_broker(run: GroupRun, step: Step) -> None:
                 node.start(leashed=True)
 
 
+def pause_broker(run: GroupRun, step: Step) -> None:
+    """Stop nodes in their tracks for `seconds`: when they go on, every session has run out at once."""
+    with _ONE_AT_A_TIME:
+        nodes = [node for node in _nodes(run, step) if node.up_s() > SAME_STEP_S]
+        for node in nodes:
+            node.pause()
+        try:
+            if nodes:
+                run.stopping.wait(float(str(step.options["seconds"])))
+        finally:
+            for node in nodes:
+                node.resume()
+
+
 def kill_broker(run: GroupRun, step: Step) -> None:
     """Kill a node (SIGKILL); `start_broker` brings it back. No second one while one is down."""
     with _ONE_AT_A_TIME:
@@ -174,6 +188,7 @@ def limit_record(run: GroupRun, step: Step) -> None:
 
 CLUSTER_VERBS: dict[str, Callable[[GroupRun, Step], None]] = {
     "restart_broker": restart_broker,
+    "pause_broker": pause_broker,
     "kill_broker": kill_broker,
     "start_broker": start_broker,
     "move_coordinator": move_coordinator,

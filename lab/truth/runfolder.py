@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-BROKER_VERBS = frozenset({"restart_broker", "kill_broker", "start_broker", "move_coordinator"})
+BROKER_VERBS = frozenset(
+    {"restart_broker", "pause_broker", "kill_broker", "start_broker", "move_coordinator"}
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,14 @@ def test_no_other_key_stops_the_brokers_values_from_being_read(key: str) -> None
     assert not origins(found, section)["configured"]
 
 
+@pytest.mark.parametrize("name", BROKER_VALUES[3:])
+def test_a_key_that_is_left_empty_configures_nothing(name: str) -> None:
+    section = Detection.model_validate({key_of(name): None})
+    found = detection_settings(section, Brokers(session=6_000, share=7_000))
+    assert not origins(found, section)["configured"]
+    assert found.session_timeout("g", "share") == (7_000, False)
+
+
 def test_each_value_of_the_cluster_has_one_origin_in_one_line() -> None:
     section = load(flags={"detection.offsets_retention": "5ms"}).detection
     found = detection_settings(section, Brokers(session=6_000))

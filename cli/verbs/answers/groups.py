@@ -26,9 +26,19 @@ COLUMNS = (
     "last cause",
     "last rebalance",
     "last commit",
+    "commits a minute",
 )
 # What a narrow terminal shows last: the first one stays longest.
-OPTIONAL = ("last cause", "rebalances 1h", "state", "behind", "last rebalance", "generation", "last commit")
+OPTIONAL = (
+    "last cause",
+    "rebalances 1h",
+    "state",
+    "behind",
+    "last rebalance",
+    "generation",
+    "last commit",
+    "commits a minute",
+)
 SORTS = (
     "trouble",
     "group",
@@ -104,6 +114,7 @@ def table_row(row: "Mapping[str, Any]") -> dict[str, object]:
         "last cause": cause_text(row["last_cause"], row["last_confidence"]),
         "last rebalance": moment(row["last_rebalance"]),
         "last commit": moment(row["last_commit"]),
+        "commits a minute": "" if row["commits_per_minute"] is None else round(row["commits_per_minute"]),
     }
 
 
@@ -111,8 +122,12 @@ def by_sort(rows: "Sequence[Mapping[str, Any]]") -> str:
     """Return how many groups these are, and of which sort: what is counted where."""
     commits_only = sum(row["type"] == "commits" for row in rows)
     with_members = sum(row["members"] > 0 for row in rows)
-    sorts = f" ({with_members:,} with members, {commits_only:,} with commits only)" if commits_only else ""
-    return counted(len(rows), "group") + sorts
+    if with_members == len(rows):
+        return counted(len(rows), "group")
+    empty = len(rows) - with_members - commits_only
+    sorts = {"with members": with_members, "without": empty, "with commits only": commits_only}
+    parts = [f"{number:,} {sort}" for sort, number in sorts.items() if number or sort == "with members"]
+    return f"{counted(len(rows), 'group')} ({', '.join(parts)})"
 
 
 def unknown(value: object) -> object:

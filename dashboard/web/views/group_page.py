@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
+    from rebalance_monitor.coordinator.lag.committing import Committing
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.dashboard.web.views.board import Board, Entry
     from rebalance_monitor.dashboard.web.views.shapes import (
@@ -37,7 +38,8 @@ def group_detail(
     """Return the page of one group; `told` are its findings, oldest first."""
     summary = entry.facts.view.summary
     lag = board.known.lags.get(entry.name)
-    members = [_committing(member, lag) for member in members_of(summary, told)]
+    committed = board.known.committing.get(entry.name)
+    members = [_committing(member, committed) for member in members_of(summary, told)]
     return {
         "version": board.known.version,
         "now": board.now,
@@ -86,19 +88,14 @@ def lag_rows(lag: GroupLag) -> Iterator[TopicLagRow]:
         }
 
 
-def _committing(member: Member, lag: GroupLag | None) -> Member:
+def _committing(member: Member, newest: Committing | None) -> Member:
     """Return a member with its newest commit: the summary has that of the group's last change."""
-    if lag is None:
+    if newest is None:
         return member
-    owned = {topic: set(partitions(ranges)) for topic, ranges in member["assigned"].items()}
-    committed = [
-        one.committed_at
-        for topic in owned.keys() & lag.topics.keys()
-        for one in lag.topics[topic].partitions
-        if one.partition in owned[topic]
-    ]
-    newest = max([member["last_commit"] or -1, *committed])
-    return {**member, "last_commit": _known(newest)}
+    find = newest.find()
+    owned = [(topic, one) for topic, ranges in member["assigned"].items() for one in partitions(ranges)]
+    times = [position.at for place in owned if (position := find(*place)) is not None]
+    return {**member, "last_commit": _known(max([member["last_commit"] or -1, *times]))}
 
 
 def members_of(summary: Mapping[str, Any], told: Sequence[Finding]) -> list[Member]:

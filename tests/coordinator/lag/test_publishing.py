@@ -9,7 +9,7 @@ from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.commits.positions import Places, Position
 from rebalance_monitor.coordinator.findings.outputs import Output, PositionsOut
-from rebalance_monitor.coordinator.lag.publishing import MAX_LONE, PUBLISH_MS, WAIT_MS
+from rebalance_monitor.coordinator.lag.publishing import MAX_LONE, MAX_LONE_BYTES, PUBLISH_MS, WAIT_MS
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.shard_state import ShardState
@@ -124,6 +124,18 @@ def test_groups_without_records_are_bounded_and_those_out_are_counted(more: int)
     assert state.lone_dropped == more
     assert (f"lone-{0:04}" in state.lone) is (more == 0)
     assert len(told(coordinator.on_clock(T0 + 60_000))) == MAX_LONE
+
+
+def test_groups_of_very_many_partitions_are_kept_as_far_as_a_shard_has_room() -> None:
+    state = fresh()
+    coordinator = shard(state)
+    for number in range(100):
+        topic = Topic(group=f"lone-{number:04}", offset=5_000 * number)
+        topic.commit(number, dict.fromkeys(range(5_000), number))
+        coordinator.on_row(topic.rows[0])
+    assert len(state.lone) > 10
+    assert sum(map(len, state.lone.values())) <= MAX_LONE * MAX_LONE_BYTES * 4 / 3
+    assert state.lone_dropped == 100 - len(state.lone)
 
 
 @pytest.mark.parametrize("lone", [True, False])

@@ -107,6 +107,29 @@ def test_a_broker_that_misses_one_sample_explains_nothing() -> None:
     assert live.on_samples(looks) == []
 
 
+def test_a_broker_that_does_not_answer_as_the_monitor_returns_explains_no_later_loss() -> None:
+    """How long it was away is not known: the monitor was away itself."""
+    looks = [*range(0, 50_000, 1_000), *range(650_000, 700_000, 1_000)]
+    topic = Topic("g")
+    topic.generation(0, 1, members("g"))
+    for at in range(1_000, 655_000, 1_000):
+        topic.commit(at, {0: at, 1: at})
+    topic.generation(666_000, 2, [])
+    shard, live = ShardCoordinator(new_shard_state(7, 0, None), SETTINGS, "c1"), Live(SETTINGS, "c1")
+    found, rows = [], topic.rows
+    for now in looks:
+        read = [row for row in rows if row.record_ts - T0 < now]
+        rows = rows[len(read) :]
+        out = [one for row in read for one in shard.on_row(row)] + shard.on_clock(T0 + now)
+        sample = ProbeSample(T0 + now, (), ((7, 1, 1),), ((1, not 650_000 <= now < 653_000), (2, True)))
+        said = [one.finding for one in out if isinstance(one, FindingOut)]
+        found += live.on_samples([sample], {}, said, {7: shard.state.now}) + live.refine(said)
+        live = Live(SETTINGS, "c1", json.loads(json.dumps(live.snapshot())))
+    assert of(found, Kind.GROUP_EMPTY)
+    assert not of(found, Kind.BROKER_AWAY)
+    assert not [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
+
+
 def test_an_absence_too_short_for_any_session_explains_no_expiry() -> None:
     """The monitor's own network may fail for some seconds, while members die for another reason."""
     found = told((), nobody=True, since=BACK - 4_000, until=120_000)

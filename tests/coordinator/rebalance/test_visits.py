@@ -33,6 +33,33 @@ def test_the_last_commits_of_members_that_went_are_theirs() -> None:
     assert told([(1_000, "orders")]) == [START]
 
 
+@pytest.mark.parametrize(
+    ("silent_ms", "offset", "start_ms", "is_reset"),
+    [
+        (7_000, 200, 1_000, False),
+        (7_000, 200, 9_000, False),
+        (7_000, 200, 30_000, True),
+        (7_000, 3, 1_000, True),
+        (0, 200, 1_000, True),
+    ],
+)
+def test_what_an_evicted_client_commits_before_it_joins_again_is_its_own(
+    silent_ms: int, offset: int, start_ms: int, *, is_reset: bool
+) -> None:
+    """It was silent for so long when the group became empty, commits this 20 s later, and is back so soon.
+
+    A commit that goes back, that comes long before anybody joins, or after a clean leave, is a reset.
+    """
+    topic = Topic()
+    topic.generation(0, 1, [A])
+    topic.commits(1_000, 60_000 - silent_ms, A)
+    topic.generation(60_100, 2, [])
+    topic.commit(80_000, {0: offset})
+    topic.generation(80_000 + start_ms, 3, [A])
+    (*_, last) = of(findings(topic), Kind.REBALANCE)
+    assert (Cause.OFFSETS_RESET in {cause.cause for cause in last.causes}) is is_reset
+
+
 def test_repeated_commits_for_another_topic_are_another_applications() -> None:
     often = [(at, "retry") for at in (5_000, 6_000, 7_000)]
     assert told(often) == [START, Cause.GROUP_ID_SHARED]

@@ -1,6 +1,7 @@
 """Storms by sightings: one incident with what the records tell; what calm generations explain is none."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -214,6 +215,31 @@ def test_a_storm_without_generations_names_the_client_that_joins_again_and_again
     assert {one.details["worst_host"] for one in told} == {"/h9"}
     assert told[1].incident == told[0].id != told[1].id
     assert [float(one.details["worst_share"]) > 0.4 for one in told] == [True, True]
+
+
+def pods(name: Callable[[int], str]) -> list[Finding]:
+    """Storms by looks at barriers of six seconds of eight, each with a new member of another client id."""
+    looks = []
+    for one in crashing(400, "bad"):
+        turn = (one.at - T0) // 8_000
+        new = (f"m-{turn}", "", name(turn), f"/p{turn}")
+        looks.append(replace(one, members={"g": (*one.members["g"][:2], new)} if one.members else {}))
+    return [one for one in Live(SETTINGS, "c1").on_samples(looks) if one.kind is Kind.STORM]
+
+
+@pytest.mark.parametrize(
+    ("name", "worst"),
+    [
+        (lambda turn: f"orders-7d9f-{turn:05}", "orders-7d9f-*"),
+        (lambda turn: f"shop-7d2f-StreamThread-{turn}-consumer", "shop-7d2f"),
+    ],
+)
+def test_a_storm_without_generations_names_the_application_whose_clients_have_other_names_each_time(
+    name: Callable[[int], str], worst: str
+) -> None:
+    (told,) = pods(name)
+    assert told.details["worst_client"] == worst
+    assert float(told.details["worst_share"]) > 0.4
 
 
 def test_no_member_that_stays_is_behind_a_storm() -> None:

@@ -1,7 +1,10 @@
 """The lag part among the driver's others: rows in, lag and last commits out, and into the ledger."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict
+
+import pytest
 
 from rebalance_monitor.checkpoints.ledger import Snapshot
 from rebalance_monitor.coordinator.commits import positions
@@ -14,6 +17,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.dashboard.view.snapshot import Known
 from rebalance_monitor.dashboard.web.views.board import Board
+from rebalance_monitor.dashboard.web.views.group_page import group_detail
 from rebalance_monitor.decoders.rows import partition_entry
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.engine.driver.parts import Parts
@@ -127,3 +131,33 @@ def test_of_names_that_come_and_go_so_many_are_known_at_most() -> None:
     assert len(known.groups) <= MAX_LONE
     assert f"job-{3 * MAX_LONE // 2 - 1}" in known.groups
     assert "job-0" not in known.groups
+
+
+@pytest.mark.parametrize("ends", [None, list])
+def test_the_last_commits_of_members_are_new_without_the_ends_of_topics(
+    ends: Callable[[], list[EndsSample]] | None,
+) -> None:
+    """A summary is of the group's last change; it may be hours old."""
+    driver, known = Parts(DetectionSettings(), "c1", list, ends=ends), Known()
+    driver.restore(Snapshot())
+    member = {
+        "member_id": "m",
+        "client_id": "c",
+        "host": "/h",
+        "instance_id": None,
+        "family": "java",
+        "partitions": 2,
+        "assigned": {"orders": "0-1"},
+        "session_timeout_ms": 6_000,
+        "rebalance_timeout_ms": 8_000,
+        "last_commit": T0,
+    }
+    for number in range(3):
+        one = batch(T0 + 600_000 * number, 100 + number)
+        one.groups = {"g": {"member_list": [member], "members": 1}} if number == 0 else {}
+        driver.findings(one, one.now)
+        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+    board = Board(known, one.now)
+    detail = group_detail(board, board.entries[0], [], live=True)
+    assert [one["last_commit"] for one in detail["members"]] == [T0 + 1_200_000]
+    assert detail["row"]["last_commit"] == T0 + 1_200_000

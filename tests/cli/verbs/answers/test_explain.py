@@ -141,6 +141,8 @@ def test_whatever_decode_prints_of_a_group_explain_has_something_to_say_of(
         found = explained(path, capsys, group)
         assert (found["group_type"], found["state"], found["topics"]) == ("commits", "Empty", ["orders"])
         assert (found["last_commit"], found["generation"]) == (T0 + 12_000, None)
+        # Three requests of two offsets each: four after the first, in twelve seconds.
+        assert found["commits_per_minute"] == 20
         assert "assign()" in str(found["notes"])
     for group, read in (("gone", 6), ("cut", 1)):
         found = explained(path, capsys, group)
@@ -148,6 +150,21 @@ def test_whatever_decode_prints_of_a_group_explain_has_something_to_say_of(
         assert f"{read} records of the group were read" in str(found["notes"])
     assert run(["groups", "--capture", str(path)]) == 0
     assert "(0 with members, 2 with commits only)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("partitions", "topics"), [(2_000, ["orders"]), (20_000, [])])
+def test_a_group_that_commits_very_many_partitions_is_said_to_commit(
+    partitions: int, topics: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many as are kept of a group without a record of its own, and more: it was not removed."""
+    records = Records()
+    for at in (0, 30_000):
+        records.commit(coordinator_partition("flink", SHARDS), at, "flink", at, partitions)
+    write_capture(tmp_path / "c", [records.batch()], Metadata(partitions=SHARDS, cluster_id="c1"))
+    found = explained(tmp_path / "c", capsys, "flink")
+    assert (found["group_type"], found["state"], found["topics"]) == ("commits", "Empty", topics)
+    assert (found["last_commit"], found["commits_per_minute"]) == (T0 + 30_000, 2 * partitions)
+    assert ("more partitions than are kept" in str(found["notes"])) is (not topics)
 
 
 @pytest.mark.broker
