@@ -2,7 +2,8 @@
 
 The producer is idempotent and waits for all in-sync replicas, so one call writes one record; a call that may
 have been made before is written again, with the same `key` header for consumers to drop. Records of one group
-stay in order.
+stay in order. librdkafka believes what answers, and some answers abort its process, the job: so the servers
+are asked before a producer is given them, and one whose servers do not answer is given up.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from rebalance_monitor.alerts.messages.notification import Sent, SinkError
 from rebalance_monitor.alerts.sinks.payload import payload_of
 from rebalance_monitor.alerts.sinks.quiet import SILENT, short
+from rebalance_monitor.cluster.clients.servers import require_brokers
+from rebalance_monitor.cluster.errors import DependencyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +36,8 @@ _PERMANENT = {
     KafkaError.TOPIC_EXCEPTION,
     KafkaError.POLICY_VIOLATION,
 }
+_UNANSWERED = {KafkaError._MSG_TIMED_OUT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT}  # noqa: SLF001 - as above
+_SERVERS = "bootstrap.servers"
 
 
 class KafkaSink:
@@ -53,7 +58,6 @@ class KafkaSink:
         self.name = name
         self._topic = topic
         self._timeout_s = timeout_s
-        self._secrets = dict(secrets or {})
         self._properties = {
             # What a broker takes by default; the client's own limit is a twentieth lower.
             "message.max.bytes": 1_048_588,
@@ -64,50 +68,66 @@ class KafkaSink:
             # Without this a missing topic and a broker that does not answer are the same error.
             "topic.metadata.propagation.max.ms": round(timeout_s * 500),
         }
-        self._producer = self._made()
+        self._secrets = dict(secrets or {})
+        self._producer: Producer | None = None
+        # The library judges all values. A client that knows a server connects to it at once.
+        self._made({name: value for name, value in self._properties.items() if name != _SERVERS})
 
     def send(self, notification: Notification, now_ms: int) -> Sent:
         """Write one record and wait until the brokers have it."""
         try:
-            return self._sent(notification, now_ms)
-        except _FatalError:
-            # Such a producer never writes again, even after the brokers have recovered.
+            return self._sent(self._connected(), notification, now_ms)
+        except _SpentError:
             self.close()
-            self._producer = self._made()
             raise
 
-    def _sent(self, notification: Notification, now_ms: int) -> Sent:
+    def _connected(self) -> Producer:
+        if self._producer is None:
+            servers = str(self._properties.get(_SERVERS, "")).split(",")
+            try:
+                require_brokers(servers, {**self._properties, **self._shown()})
+            except DependencyError as error:
+                raise SinkError(error.what.rstrip(".")) from None
+            self._producer = self._made(self._properties)
+        return self._producer
+
+    def _sent(self, producer: Producer, notification: Notification, now_ms: int) -> Sent:
         outcome: list[KafkaError | None] = []
-        self._write(notification, now_ms, outcome)
-        self._producer.flush(self._timeout_s + 1)
+        self._write(producer, notification, now_ms, outcome)
+        producer.flush(self._timeout_s + 1)
         if not outcome:
-            self._producer.purge()
-            self._producer.flush(1)
-            raise SinkError("Kafka did not answer in time")
+            raise _SpentError("Kafka did not answer in time")
         if outcome[0] is not None:
             raise _failed(outcome[0])
         return Sent()
 
     def close(self) -> None:
         """Forget what is still queued and let the connections go."""
-        self._producer.purge()
-        self._producer.flush(1)
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            producer.purge()
+            producer.flush(1)
 
-    def _made(self) -> Producer:
-        hidden = {name: value.get_secret_value() for name, value in self._secrets.items()}
+    def _made(self, properties: Mapping[str, Any]) -> Producer:
+        hidden = self._shown()
         try:
-            return Producer({**self._properties, **hidden}, logger=SILENT)
+            return Producer({**properties, **hidden}, logger=SILENT)
         except KafkaException as error:
             raise ValueError(f"the Kafka client: {_said(error.args[0], hidden)}") from None
 
-    def _write(self, notification: Notification, now_ms: int, outcome: list[KafkaError | None]) -> None:
+    def _shown(self) -> dict[str, str]:
+        return {name: value.get_secret_value() for name, value in self._secrets.items()}
+
+    def _write(
+        self, producer: Producer, notification: Notification, now_ms: int, outcome: list[KafkaError | None]
+    ) -> None:
         def told(error: KafkaError | None, _: Any) -> None:  # noqa: ANN401 - the client's record
             outcome.append(error)
 
         labels = notification.labels
         group = labels.get("group") or labels.get("cluster") or notification.thread
         try:
-            self._producer.produce(
+            producer.produce(
                 self._topic,
                 json.dumps(payload_of(notification, now_ms)).encode(),
                 group.encode(errors="backslashreplace"),
@@ -121,8 +141,8 @@ class KafkaSink:
             ) from None
 
 
-class _FatalError(SinkError):
-    pass
+class _SpentError(SinkError):
+    """Its producer is given up: it never writes again, or connects to whatever answers there next."""
 
 
 def _said(error: KafkaError, hidden: Mapping[str, str]) -> str:
@@ -135,5 +155,7 @@ def _failed(error: KafkaError) -> SinkError:
     """Return the error by its code; the client's words may hold addresses and are left out."""
     why = f"Kafka answered {error.name()}"
     if error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - as above
-        return _FatalError(why, permanent=True)
+        return _SpentError(why, permanent=True)
+    if error.code() in _UNANSWERED:
+        return _SpentError(why)
     return SinkError(why, permanent=error.code() in _PERMANENT)

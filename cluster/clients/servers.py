@@ -219,7 +219,8 @@ def _speaks_tls(plain: Mapping[str, str]) -> bool:
 
 def _context(plain: Mapping[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=plain.get(CA))
-    context.check_hostname = plain.get(HOST_CHECK, "https") != ""
+    # "none": as librdkafka is given it.
+    context.check_hostname = plain.get(HOST_CHECK, "https") not in {"", "none"}
     if CERTIFICATE in plain and KEY in plain:
         context.load_cert_chain(plain[CERTIFICATE], plain[KEY], lambda: plain.get(KEY_PASSWORD, ""))
     return context

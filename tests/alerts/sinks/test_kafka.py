@@ -17,6 +17,8 @@ from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.kafka import KafkaSink
 from tests.alerts.sinks.contract import RemoteContract, Trouble
 from tests.alerts.sinks.notes import NOW, note
+from tests.cluster.support.strangers import BROKER, answers, server
+from tests.support.processes import run_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,14 +117,55 @@ def test_a_broker_that_is_not_there_is_retryable_within_the_timeout() -> None:
     assert time.monotonic() - began < 8
 
 
+def test_a_receiver_connects_to_nothing_before_it_has_something_to_send() -> None:
+    asked: list[bytes] = []
+    with (
+        server(lambda link: asked.append(link.recv(1_024))) as listener,
+        closing(KafkaSink("topic", "alerts", {"bootstrap.servers": listener})),
+    ):
+        time.sleep(0.5)
+    assert asked == []
+
+
+def test_an_answer_that_makes_librdkafka_abort_is_an_error_of_the_receiver() -> None:
+    code = (
+        "import sys; from rebalance_monitor.alerts.sinks.kafka import KafkaSink, SinkError\n"
+        "from tests.alerts.sinks.notes import NOW, note\n"
+        "sink = KafkaSink('topic', 'alerts', {'bootstrap.servers': sys.argv[1]}, timeout_s=2)\n"
+        "for _ in range(2):\n"
+        "    try: sink.send(note(), NOW)\n"
+        "    except SinkError as error: print(error.permanent, error.why)\n"
+    )
+    with server(answers(bytes(16))) as strange:
+        done = run_python(code, strange)
+    said = [f"False What answers at {strange} is no Kafka broker"] * 2
+    assert (done.returncode, done.stdout.splitlines()) == (0, said), done.stderr[-2_000:]
+
+
+def test_a_producer_whose_brokers_did_not_answer_does_not_connect_to_what_answers_there_next() -> None:
+    asked: list[bytes] = []
+    with server(answers(BROKER)) as quiet:
+        sink = KafkaSink("topic", "alerts", {"bootstrap.servers": quiet}, timeout_s=1)
+        with pytest.raises(SinkError) as raised:
+            sink.send(note(), NOW)
+    assert not raised.value.permanent
+    host, port = quiet.split(":")
+    with server(lambda link: asked.append(link.recv(1_024)), (host, int(port))):
+        time.sleep(1.5)
+    sink.close()
+    assert asked == []
+
+
 class Mortal:
     """A producer of which the first one dies: as librdkafka's, it takes nothing any more after that."""
 
     made: ClassVar[list[Mortal]] = []
     dies_of: ClassVar[KafkaError]
 
-    def __init__(self, _config: dict[str, Any], **_: Any) -> None:  # noqa: ANN401 - as the client's own
-        self.made.append(self)
+    def __init__(self, config: dict[str, Any], **_: Any) -> None:  # noqa: ANN401 - as the client's own
+        # One without servers only judges the values.
+        if "bootstrap.servers" in config:
+            self.made.append(self)
 
     def produce(self, *_: Any, on_delivery: Callable[[Any, Any], None], **__: Any) -> None:  # noqa: ANN401 - as above
         if self is not self.made[0]:
