@@ -1,6 +1,7 @@
 """Logs: to stderr, readable on a terminal, JSON lines elsewhere; stdout belongs to data.
 
-What libraries say through `logging` takes the same way, from warnings up. Where nobody rolls what a process
+What libraries say through `logging` takes the same way, from warnings up, and not again and again
+(`repeats.py`). Where nobody rolls what a process
 writes to stderr, a file of our own takes its place and rolls itself.
 """
 
@@ -29,6 +30,8 @@ def configure(level: str, file: Path | None = None) -> None:
 
     import structlog
 
+    from rebalance_monitor.cli.repeats import Repeats
+
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -54,6 +57,7 @@ def configure(level: str, file: Path | None = None) -> None:
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared, processors=[_bare, *errors, renderer])
     )
+    handler.addFilter(Repeats(OWN))
     logging.basicConfig(handlers=[handler], level=max(threshold, logging.WARNING), force=True)
     logging.getLogger(OWN).setLevel(threshold)
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rebalance_monitor.checkpoints.storage.lines import LineParts, read_whole
 from rebalance_monitor.checkpoints.storage.places import is_remote
+from rebalance_monitor.checkpoints.storage.sealed import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -76,7 +77,7 @@ def notified(folder: Place, identities: Collection[str], limit: int) -> list[dic
 def _read(line: bytes) -> dict[str, Any] | None:
     """Return the line, None for one that a crash cut short."""
     try:
-        return dict(json.loads(line))
+        return dict(parsed(line))
     except (ValueError, TypeError):
         return None
 

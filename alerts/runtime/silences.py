@@ -20,6 +20,7 @@ from rebalance_monitor.alerts.routing.matchers import Matcher, all_match, parse
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.checkpoints.storage.places import is_remote
+from rebalance_monitor.checkpoints.storage.sealed import parsed
 from rebalance_monitor.config.durations import milliseconds
 from rebalance_monitor.config.errors import ConfigError
 
@@ -136,7 +137,7 @@ class SilenceFiles:
     def _read(self, name: str) -> Silence:
         path = self.folder / name
         try:
-            body = json.loads(path.read_bytes())
+            body = parsed(path.read_bytes())
             if body.pop("format") != FORMAT:
                 raise ValueError("unknown format")  # noqa: TRY301 - told with the other damages
             silence = _silence(body)

@@ -9,6 +9,7 @@ are asked before a producer is given them, and one whose servers do not answer i
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -58,6 +59,7 @@ class KafkaSink:
         self.name = name
         self._topic = topic
         self._timeout_s = timeout_s
+        self._given = dict(properties)
         self._properties = {
             # What a broker takes by default; the client's own limit is a twentieth lower.
             "message.max.bytes": 1_048_588,
@@ -83,9 +85,9 @@ class KafkaSink:
 
     def _connected(self) -> Producer:
         if self._producer is None:
-            servers = str(self._properties.get(_SERVERS, "")).split(",")
+            servers = self._given.get(_SERVERS, "").split(",")
             try:
-                require_brokers(servers, {**self._properties, **self._shown()})
+                require_brokers(servers, {**self._given, **self._shown()})
             except DependencyError as error:
                 raise SinkError(error.what.rstrip(".")) from None
             self._producer = self._made(self._properties)
@@ -94,7 +96,10 @@ class KafkaSink:
     def _sent(self, producer: Producer, notification: Notification, now_ms: int) -> Sent:
         outcome: list[KafkaError | None] = []
         self._write(producer, notification, now_ms, outcome)
-        producer.flush(self._timeout_s + 1)
+        try:
+            producer.flush(self._timeout_s + 1)
+        except (KafkaException, SystemError) as error:
+            raise _raised(error) from None
         if not outcome:
             raise _SpentError("Kafka did not answer in time")
         if outcome[0] is not None:
@@ -106,7 +111,8 @@ class KafkaSink:
         producer, self._producer = self._producer, None
         if producer is not None:
             producer.purge()
-            producer.flush(1)
+            with suppress(KafkaException, SystemError):
+                producer.flush(1)
 
     def _made(self, properties: Mapping[str, Any]) -> Producer:
         hidden = self._shown()
@@ -149,6 +155,13 @@ def _said(error: KafkaError, hidden: Mapping[str, str]) -> str:
     """Return the client's text, or its code where the text holds a secret."""
     words = str(error.str())
     return error.name() if any(value and value in words for value in hidden.values()) else words
+
+
+def _raised(error: Exception) -> SinkError:
+    """Return what `flush` raised: an error that no producer survives, in a callback of ours a SystemError."""
+    cause = error if isinstance(error, KafkaException) else error.__cause__
+    first = cause.args[0] if cause is not None and cause.args else None
+    return _failed(first) if isinstance(first, KafkaError) else _SpentError("Kafka's client failed")
 
 
 def _failed(error: KafkaError) -> SinkError:

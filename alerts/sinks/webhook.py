@@ -136,6 +136,6 @@ def _rendered(template: Template, payload: Json) -> str:
 def _check_json(body: bytes) -> None:
     try:
         json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         why = "the webhook's template did not produce JSON: pipe every value through tojson"
         raise SinkError(why, permanent=True) from None

@@ -29,6 +29,7 @@ import structlog
 
 from rebalance_monitor.checkpoints.errors import FolderError, FolderInUseError, TakenError, first_line
 from rebalance_monitor.checkpoints.storage.owner_file import owner_file
+from rebalance_monitor.checkpoints.storage.sealed import parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +171,7 @@ class Lease:
         if content is None:
             return None
         try:
-            found = json.loads(content)
+            found = parsed(content)
         except ValueError:
             found = None
         return found if isinstance(found, dict) else {"token": "", "host": "unknown"}

@@ -25,6 +25,7 @@ from rebalance_monitor.checkpoints.errors import StoreError, TakenError, first_l
 from rebalance_monitor.checkpoints.storage.hadoop import HadoopFiles, NotFilledError
 from rebalance_monitor.checkpoints.storage.remote import beside
 from rebalance_monitor.checkpoints.storage.s3a_object import of_s3a
+from rebalance_monitor.checkpoints.storage.sealed import parsed
 
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.storage.remote_place import RemotePlace
@@ -216,7 +217,7 @@ class Numbered:
 
 def _has_number(content: bytes) -> bool:
     try:
-        return NUMBER in json.loads(content)
+        return NUMBER in parsed(content)
     except (ValueError, TypeError):
         return False
 

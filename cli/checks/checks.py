@@ -46,8 +46,8 @@ def run_checks(settings: "Settings") -> Iterator[Result]:
     except ConfigError:
         # The first line has said so.
         return
-    except DependencyError as error:
-        yield Result("broker", ok=False, found=error.what, remedy=error.remedy)
+    except Exception as error:  # noqa: BLE001 - whatever a library raises is this line's outcome
+        yield _failed("broker", error)
         return
     from rebalance_monitor.cli.checks.broker_checks import REMOTE
     from rebalance_monitor.cli.checks.sight import CHECK, through_spark
@@ -64,18 +64,23 @@ def run_checks(settings: "Settings") -> Iterator[Result]:
 def _guarded(name: str, check: Callable[[], Result]) -> Result:
     try:
         return check()
-    except DependencyError as error:
-        return Result(name, ok=False, found=error.what, remedy=error.remedy)
-    except ConfigError as error:
-        return Result(name, ok=False, found="; ".join(error.problems), remedy="Correct the configuration.")
     except Exception as error:  # noqa: BLE001 - the checks behind it may find the reason
-        import structlog
+        return _failed(name, error)
 
-        structlog.get_logger().debug("a check failed", check=name, exc_info=error)
-        words = str(error).strip().partition("\n")[0][:SHOWN]
-        found = f"the check itself failed: {type(error).__name__}: {words}".rstrip(": ")
-        remedy = "Run it with --log-level debug, and report it with the traceback."
-        return Result(name, ok=False, found=found, remedy=remedy)
+
+def _failed(name: str, error: Exception) -> Result:
+    if isinstance(error, DependencyError):
+        return Result(name, ok=False, found=error.what, remedy=error.remedy)
+    if isinstance(error, ConfigError):
+        return Result(name, ok=False, found="; ".join(error.problems), remedy="Correct the configuration.")
+    import structlog
+
+    structlog.get_logger().debug("a check failed", check=name, exc_info=error)
+    words = str(error).strip().partition("\n")[0][:SHOWN]
+    found = f"the check itself failed: {type(error).__name__}: {words}".rstrip(": ")
+    return Result(
+        name, ok=False, found=found, remedy="Run it with --log-level debug, and report it with the traceback."
+    )
 
 
 def python(_settings: "Settings") -> Result:

@@ -61,7 +61,7 @@ def parse_offsets(text: str) -> dict[int, int]:
             return {int(partition): int(offset) for partition, offset in found.items()}
         pairs = (part.split(":") for part in text.split(","))
         return {int(partition): int(offset) for partition, offset in pairs}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         raise ConfigError(
             f"{text!r} is neither `earliest`, `latest` nor offsets like `0:12,3:99` or " + '{"0":12,"3":99}'
         ) from None

@@ -72,7 +72,7 @@ def find_heavy(
     """
     asked = json.dumps({"properties": dict(properties), "topic": topic, "spans": sorted(spans.items())})
     # What the properties hold stands on no command line.
-    command = [sys.executable, "-c", f"from {__name__} import main; main()"]
+    command = [sys.executable, "-P", "-c", f"from {__name__} import main; main()"]
     try:
         done = subprocess.run(
             command, input=asked, capture_output=True, text=True, timeout=patience_s, check=False

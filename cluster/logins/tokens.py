@@ -116,7 +116,7 @@ class Endpoint:
         try:
             answer = json.loads(body)
             text, life = str(answer["access_token"]), float(answer.get("expires_in") or 0)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise TokenEndpointError(
                 f"What answers at {self.name} gives no access token.", f"Correct `{TOKEN_URL}`."
             ) from None
@@ -137,7 +137,7 @@ def _words(body: bytes) -> str:
     try:
         answer = json.loads(text)
         text = str(answer.get("error_description") or answer.get("error") or "")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         text = ""
     return " ".join(text.split())[:SHOWN].rstrip(".")
 
@@ -148,7 +148,7 @@ def _claims(token: str) -> dict[str, float]:
         part = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
         return {name: float(claims[name]) for name in ("exp", "iat") if name in claims}
-    except (IndexError, ValueError, TypeError):
+    except (IndexError, ValueError, TypeError, RecursionError):
         return {}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from itertools import accumulate
 from operator import sub
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ from rebalance_monitor.coordinator.departure.evidence import (
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _LONGER = 1.5
 _OFTEN, _TELLING = 3, 3
 _MOST_PLACES, _MOST_NAME = 4, 249
+_ANY_TOPIC = -1
 
 
 def observed(
@@ -45,12 +47,15 @@ def observed(
     """
     kept = [before for before, _ in change.kept]
     back, succeeded = _returned(state, change), _succeeded(change)
+    siblings, group = Siblings(kept), _Group(state)
     present = [*state.members, *change.joined]
     assigned = sum(len(one.offsets) for one in state.members)
     return Evidence(
         since=max(0, cst - max(state.ts, state.cst)) if state.ts > 0 else 0,
         aborted=aborted,
-        departed=tuple(_departed(state, one, kept, cst, back, succeeded, interval) for one in change.left),
+        departed=tuple(
+            _departed(group, one, siblings, cst, back, succeeded, interval) for one in change.left
+        ),
         survivors=tuple(trace_of(state, one, cst) for one in _best_committers(state, kept)),
         kept=len(kept),
         joined=len(change.joined) + len(change.replaced),
@@ -93,17 +98,18 @@ def _born(state: GroupState, member: Member) -> int:
 
 
 def _departed(
-    state: GroupState,
+    group: _Group,
     member: Member,
-    kept: Sequence[Member],
+    siblings: Siblings,
     cst: int,
     back: dict[str, int],
     succeeded: set[str],
     interval: int | None,
 ) -> Departed:
+    state = group.state
     family, born = FAMILIES[member.family], _born(state, member)
     trace, worked = trace_of(state, member, cst), member.last_commit
-    if _is_of_another(state, member):
+    if group.commits_for(member):
         trace, worked = replace(trace, last=-1, commits=member.commits - 1), -1
     return Departed(
         session=member.session_timeout,
@@ -114,10 +120,10 @@ def _departed(
         static=member.instance_id is not None,
         poll_interval=(interval or 0) if family.commits_stalled else 0,
         returned=SAME_PLACE if member.member_id in succeeded else back.get(member.member_id, NOT_BACK),
-        went_on=siblings_committed(member, kept, born if trace.last < 0 else worked),
-        unmoved=_unmoved(state, member) if family.commits_stalled else 0,
+        went_on=siblings.committed(member, born if trace.last < 0 else worked),
+        unmoved=_unmoved(group, member) if family.commits_stalled else 0,
         named=is_named(member.client_id, member.family),
-        work=work_of(state, member),
+        work=work_of(member, given=group.given),
         young=not trace.commits and member.joined_at >= state.cst,
         worked=cst - worked if trace.last < 0 < worked else -1,
         succeeded=member.member_id in succeeded,
@@ -125,15 +131,30 @@ def _departed(
     )
 
 
-def _is_of_another(state: GroupState, member: Member) -> bool:
-    """Whether its first commit of a partition was written with one of a sibling, which had that before.
+class _Group:
+    """What all members of the group did, gathered once: tens of thousands may depart together."""
 
-    A request is of one member. kafka-go commits what it had read of a partition also after it has lost it.
-    """
-    if not member.fresh or member.last_commit <= state.cst:
-        return False
-    others = (other for other in state.members if other is not member and not other.fresh)
-    return any(member.last_commit in _commit_times(other) for other in others)
+    def __init__(self, state: GroupState) -> None:
+        self.state = state
+        self.given = any_given(state)
+        self.commits = sum(one.commits for one in state.members)
+        self.idle = sum(map(_idle, state.members))
+
+    @cached_property
+    def times(self) -> frozenset[int]:
+        """When (ms) members committed partitions that they had had before."""
+        kept = (one for one in self.state.members if not one.fresh)
+        return frozenset(time for one in kept for time in _commit_times(one))
+
+    def commits_for(self, member: Member) -> bool:
+        """Whether its first commit of a partition was written with one of a sibling, which had that before.
+
+        A request is of one member. kafka-go commits what it had read of a partition also after it has lost
+        it.
+        """
+        if not member.fresh or member.last_commit <= self.state.cst:
+            return False
+        return member.last_commit in self.times
 
 
 def _commit_times(member: Member) -> Iterator[int]:
@@ -152,25 +173,35 @@ def _committed(state: GroupState, member: Member) -> tuple[tuple[str, int, int],
     )
 
 
-def work_of(state: GroupState, member: Member) -> int:
-    """Whether the member had anything to commit: nothing where others were given all partitions."""
-    given = any(other.offsets for other in state.members)
+def any_given(state: GroupState) -> bool:
+    """Whether any member of the group was given partitions."""
+    return any(one.offsets for one in state.members)
+
+
+def work_of(member: Member, *, given: bool) -> int:
+    """Whether the member had anything to commit: nothing where others were `given` all partitions."""
     return NO_WORK if given and not member.offsets else MAYBE_WORK
 
 
-def siblings_committed(member: Member, kept: Sequence[Member], life: int) -> bool:
-    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals.
+class Siblings:
+    """Until when (ms) the members that stayed committed, by subscription and topic.
 
     Members that subscribe to other topics are another application: how much they have to do is no evidence.
     """
-    topics = {topic for topic, *_ in member.assigned}
-    return any(
-        other.gaps
-        and other.subscribed == member.subscribed
-        and other.last_commit > life + _LONGER * sorted(other.gaps)[len(other.gaps) // 2]
-        and (not topics or topics & {topic for topic, *_ in other.assigned})
-        for other in kept
-    )
+
+    def __init__(self, kept: Iterable[Member]) -> None:
+        self._until: dict[tuple[str, int], float] = {}
+        for one in kept:
+            if one.gaps:
+                until = one.last_commit - _LONGER * sorted(one.gaps)[len(one.gaps) // 2]
+                for topic in (_ANY_TOPIC, *(topic for topic, *_ in one.assigned)):
+                    place = one.subscribed, topic
+                    self._until[place] = max(until, self._until.get(place, until))
+
+    def committed(self, member: Member, life: int) -> bool:
+        """Whether any on topics of `member` committed after `life` (ms), by more than its intervals."""
+        topics = [topic for topic, *_ in member.assigned] or [_ANY_TOPIC]
+        return any(self._until.get((member.subscribed, topic), life) > life for topic in topics)
 
 
 def _returned(state: GroupState, change: Change) -> dict[str, int]:
@@ -239,7 +270,7 @@ def is_telling_silence(state: GroupState, member: Member, rest: Sequence[Member]
     return goes_on
 
 
-def _unmoved(state: GroupState, member: Member) -> int:
+def _unmoved(group: _Group, member: Member) -> int:
     """How much its last commits without progress say of a member that commits while it is stalled.
 
     2: none for longer than its siblings' share of such commits explains; 1: the siblings say nothing.
@@ -247,11 +278,17 @@ def _unmoved(state: GroupState, member: Member) -> int:
     moved = member.moved or member.fresh or not member.commits
     if moved or (member.idle + 2) * member.cadence < member.session_timeout:
         return 0
-    rest = [other for other in state.members if other is not member]
-    commits = sum(other.commits for other in rest)
+    commits = group.commits - member.commits
     if commits < _TELLING:
         return 1
-    # First commits repeat nothing, though nothing is produced: one that mostly repeats makes no progress.
-    usual = sum(other.commits if 2 * other.idle > other.commits else other.idle for other in rest) / commits
+    usual = (group.idle - _idle(member)) / commits
     beyond = member.idle - usual * member.commits
     return 2 if (beyond + 2) * member.cadence >= member.session_timeout else 1
+
+
+def _idle(member: Member) -> int:
+    """Return how many of its commits made no progress.
+
+    First commits repeat nothing, though nothing is produced: one that mostly repeats makes no progress.
+    """
+    return member.commits if 2 * member.idle > member.commits else member.idle

@@ -25,7 +25,12 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
-from rebalance_monitor.coordinator.departure.observe import is_telling_silence, siblings_committed, work_of
+from rebalance_monitor.coordinator.departure.observe import (
+    Siblings,
+    any_given,
+    is_telling_silence,
+    work_of,
+)
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
@@ -135,10 +140,10 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         trace=_trace(member, now, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
         static=static and member.epoch == AWAY,
-        went_on=siblings_committed(member, rest, life),
+        went_on=Siblings(rest).committed(member, life),
         rearms=False,
         heard=now - heard,
-        work=work_of(state, member),
+        work=work_of(member, given=any_given(state)),
         deaf=_deaf(state, member, rest, now),
         young=_is_young(member, told) and state.group_type == "consumer",
     )

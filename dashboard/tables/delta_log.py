@@ -8,12 +8,12 @@ makes: deletion vectors, mapped columns, checkpoints of another kind, gaps.
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from rebalance_monitor.checkpoints.storage.sealed import parsed
 from rebalance_monitor.dashboard.tables.parquet import parquet_file
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _without_nulls(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _committed(path: Place) -> list[dict[str, Any]]:
     # Not `splitlines`: statistics hold names of groups, and these what Unicode counts as a line break.
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    return [parsed(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
 
 
 def _require_whole(added: Mapping[str, Any]) -> None:

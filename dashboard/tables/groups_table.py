@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
+from rebalance_monitor.checkpoints.storage.sealed import parsed
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -133,7 +134,7 @@ def read_groups(folder: Place) -> Known:
     if not path.exists():
         return Known()
     file = parquet_file(path)
-    meta = json.loads((file.schema_arrow.metadata or {}).get(_META, b"{}"))
+    meta = parsed((file.schema_arrow.metadata or {}).get(_META, b"{}"))
     if meta.get("schema") != SCHEMA:
         return Known()
     rows = file.read(columns=["group", "summary"]).to_pylist()

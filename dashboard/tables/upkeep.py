@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from rebalance_monitor.checkpoints.errors import FolderInUseError
 from rebalance_monitor.checkpoints.storage.files import locked, remove_folder, replace_file, sync_folder
 from rebalance_monitor.checkpoints.storage.places import is_remote
+from rebalance_monitor.checkpoints.storage.sealed import parsed
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.dashboard.tables.files import files, is_committed
 from rebalance_monitor.dashboard.tables.parquet import parquet_bytes, parquet_file
@@ -94,7 +95,7 @@ def mend(folder: Place) -> int:
     """Undo or finish merges that were cut short; return how many. Raises OSError."""
     notes = list(folder.glob(f"date=*/{NOTE}"))
     for note in notes:
-        body = json.loads(note.read_text(encoding="utf-8"))
+        body = parsed(note.read_bytes())
         _finish(note.parent, body["into"], body["files"])
     return len(notes)
 

@@ -10,6 +10,7 @@ first.
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -38,6 +39,7 @@ from rebalance_monitor.engine.settings import assumed, detection_settings, origi
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.engine.topic.broker_values import BrokerValues
 from rebalance_monitor.engine.topic.guard import (
+    CutError,
     SightCheck,
     lost_sentence,
     removed_unread,
@@ -259,7 +261,12 @@ class Job:
 
         def on_progress(progress: Progress) -> bool:
             self.outputs.serving.on_progress(progress)
-            return self._judge(progress, sight, watching)
+            try:
+                return self._judge(progress, sight, watching)
+            except CutError:
+                # A topic that was made anew ends below what was read, too.
+                self._require_same(facts)
+                raise
 
         def on_turn() -> bool:
             self.speaking.require()
@@ -276,6 +283,12 @@ class Job:
         if writer.told.batches > told:
             self.failures = 0
         return (End.STOPPED, None) if self.stop.is_set() else (end, error)
+
+    def _require_same(self, facts: TopicFacts) -> None:
+        """Raise ManifestError where the brokers have another topic by now; brokers that are away pass."""
+        with suppress(DependencyError), ClusterAdmin(self.settings.kafka.client_properties()) as admin:
+            if (found := ask(admin, facts.name)) is not None:
+                require_same(facts, found)
 
     def _judge(self, progress: Progress, sight: SightCheck, watching: TopicWatch) -> bool:
         """Check sight; true when history has been read by limited batches: live ones are not limited."""

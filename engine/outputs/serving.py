@@ -112,7 +112,7 @@ class Serving:
         try:
             self._mend()
             known = restored(read_groups(self._storage.groups), self._newest_findings())
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             log.warning("the dashboard begins empty: the tables could not be read", why=str(error))
             return
         self.snapshot.restore(known)

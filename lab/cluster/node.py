@@ -185,9 +185,24 @@ def wait_until(condition: Callable[[], bool], timeout_s: float, every_s: float =
 
 
 def free_ports(count: int) -> list[int]:
-    """Give `count` different free loopback ports, outside the range lent to outgoing connections."""
+    """Give `count` different free loopback ports, outside the range lent to outgoing connections.
+
+    No other process is given them while this one lives.
+    """
     shuffled = random.SystemRandom().sample(PORTS, len(PORTS))
-    return list(islice((port for port in shuffled if is_free(port)), count))
+    return list(islice((port for port in shuffled if is_free(port) and _reserve(port)), count))
+
+
+def _reserve(port: int) -> bool:
+    """Hold the datagram port of this number, which no broker uses, until the process ends."""
+    held = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        held.bind((HOST, port))
+    except OSError:
+        held.close()
+        return False
+    held.detach()
+    return True
 
 
 def is_free(port: int) -> bool:

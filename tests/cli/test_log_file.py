@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import structlog
 
-from rebalance_monitor.cli import logs
+from rebalance_monitor.cli import logs, repeats
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 
@@ -53,7 +53,7 @@ def test_a_file_takes_the_place_of_stderr(file: Path, capsys: pytest.CaptureFixt
 def test_months_of_lines_leave_six_files_of_the_limit_with_the_newest(file: Path) -> None:
     for number in range(500):
         structlog.get_logger().info("batch", batch=number)
-        logging.getLogger("a.library").warning("library %d", number)
+        logging.getLogger("rebalance_monitor.library").warning("library %d", number)
     kept = sorted(file.parent.iterdir())
     assert [path.name for path in kept] == ["monitor.log", *(f"monitor.log.{n}" for n in range(1, 6))]
     assert all(path.stat().st_size <= LIMIT for path in kept)
@@ -61,6 +61,34 @@ def test_months_of_lines_leave_six_files_of_the_limit_with_the_newest(file: Path
     assert read[-1]["event"] == "library 499"
     batches = [line["batch"] for line in read if line["event"] == "batch"]
     assert batches == [*range(batches[0], 500)]
+
+
+def test_what_a_library_repeats_is_said_some_times_and_then_counted(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "FILE_BYTES", 1_000_000)
+    logs.configure("info", file)
+    now = 1_000.0
+    monkeypatch.setattr(repeats.time, "monotonic", lambda: now)
+    for number in range(20_000):
+        logging.getLogger("kafka.cluster").error("refresh failed: node %d", number % 3)
+        # A sum without error.
+        now += 1 / 64
+    logging.getLogger("kafka.cluster").error("another cause")
+    said = [line["event"] for line in lines(file)]
+    assert said[:6] == [
+        *(f"refresh failed: node {n}" for n in (0, 1, 2, 0, 1)),
+        "refresh failed: node 0 (3,835 more lines like it were left out)",
+    ]
+    assert len(said) == 6 * repeats.MOST + 1
+    assert said[-1] == "another cause"
+
+
+def test_of_many_call_sites_few_are_remembered() -> None:
+    filters = repeats.Repeats("rebalance_monitor")
+    made = [logging.LogRecord("a", logging.ERROR, "a.py", n, "x", None, None) for n in range(3_000)]
+    assert all(filters.filter(record) for record in made)
+    assert len(filters._sites) <= repeats.SITES
 
 
 def test_the_command_line_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -37,12 +37,13 @@ def test_a_running_job_honours_a_silence_of_another_process(tmp_path: Path) -> N
         assert eventually(lambda: len(sink.told) == 2)
 
 
-def test_a_damaged_silence_file_leaves_the_last_silences_in_force(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000])
+def test_a_damaged_silence_file_leaves_the_last_silences_in_force(tmp_path: Path, text: str) -> None:
     file = SilenceFiles(tmp_path)
     file.add('group="orders"', 2_000, "me", "", 1_000)
     silences = Silences(file)
     silences.refresh()
-    (tmp_path / "silences" / "1a2b3c4d-5000.json").write_text("{")
+    (tmp_path / "silences" / "1a2b3c4d-5000.json").write_text(text)
     (said,) = silences.refresh()
     assert "correct it, or move it away" in said
     assert silences.holds({"group": "orders"}, 1_500)

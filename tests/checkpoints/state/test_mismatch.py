@@ -70,6 +70,8 @@ class Site:
             "kafka": {"bootstrap_servers": self.bootstrap},
             "storage": {"path": str(self.data)},
             "probe": {"enabled": False},
+            # Another monitor on this machine may have the page's usual port.
+            "web": {"port": 0},
             **settings,
         }
         (config := self.folder / "monitor.yaml").write_text(yaml.safe_dump(tree))

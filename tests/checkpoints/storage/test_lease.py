@@ -220,7 +220,7 @@ def test_an_owner_renews_by_itself_and_gives_up_when_it_ends(
     assert not (tmp_path / NAME).exists()
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'"x"', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000])
 def test_an_owner_file_that_cannot_be_read_is_waited_for_and_replaced(tmp_path: Path, content: bytes) -> None:
     clock = Clock()
     (tmp_path / NAME).write_bytes(content)

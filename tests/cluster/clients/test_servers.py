@@ -2,82 +2,28 @@
 
 from __future__ import annotations
 
-import socket
+import json
 import struct
 import subprocess
 import sys
-import threading
 import time
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cluster.clients.servers import CORRELATION, LARGEST, fault_of_server, require_brokers
 from rebalance_monitor.cluster.clients.trial import require_accepted
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.config.errors import ConfigError
+from tests.cluster.support.strangers import BROKER, answers, echoes, says, server, without_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from tests.cluster.support.strangers import Serve
 
-    Serve = Callable[[socket.socket], Any]
-
-BROKER = struct.pack(">hBhhhBiB", 0, 2, 18, 0, 4, 0, 0, 0)
 ONE = "is no Kafka broker."
 NO_FRAME = "begins an answer and does not end it"
-
-
-def says(*parts: bytes) -> Serve:
-    """A server that says so at once, whatever it is asked."""
-
-    def serve(link: socket.socket) -> None:
-        for part in parts:
-            link.sendall(part)
-        link.recv(1_024)
-        time.sleep(1)
-
-    return serve
-
-
-def without_end(part: bytes) -> Serve:
-    def serve(link: socket.socket) -> None:
-        while True:
-            link.sendall(part)
-
-    return serve
-
-
-def answers(body: bytes, size: int | None = None) -> Serve:
-    """A server that gives each request this body, as long as it likes to say."""
-
-    def serve(link: socket.socket) -> None:
-        while len(asked := link.recv(1_024)) > 11:
-            length = 4 + len(body) if size is None else size
-            link.sendall(struct.pack(">i", length) + asked[8:12] + body)
-
-    return serve
-
-
-def echoes(link: socket.socket) -> None:
-    while asked := link.recv(1_024):
-        link.sendall(asked)
-
-
-@contextmanager
-def server(serve: Serve) -> Iterator[str]:
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
-
-    def one(link: socket.socket) -> None:
-        with suppress(OSError), link:
-            serve(link)
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 STRANGERS: dict[str, tuple[Serve, str]] = {
@@ -127,6 +73,23 @@ def test_a_frame_of_zeros_that_makes_librdkafka_abort_is_an_error_of_ours() -> N
             [sys.executable, "-c", code, strange], capture_output=True, text=True, timeout=60, check=False
         )
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, f"What answers at {strange} {ONE}"), done
+
+
+@pytest.mark.slow
+def test_doctor_names_a_server_that_answers_a_frame_of_zeros(tmp_path: Path) -> None:
+    (jar := tmp_path / "a.jar").touch()
+    program = Path(sys.executable).with_name("rebalance-monitor")
+    with server(answers(bytes(16))) as strange:
+        done = subprocess.run(
+            [program, "doctor", "--bootstrap", strange, "-o", "json", "--set", f"jars=[{jar}]"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    found = [(row["check"], row["found"]) for row in json.loads(done.stdout) if row["verdict"] == "problem"]
+    assert ("broker", f"What answers at {strange} {ONE}") in found, done
+    assert done.returncode == ExitCode.PROBLEMS
 
 
 def test_a_check_of_the_configuration_connects_to_nothing() -> None:

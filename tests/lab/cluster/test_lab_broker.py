@@ -73,6 +73,21 @@ def test_free_ports_differ_and_are_none_that_an_outgoing_connection_may_be_lent(
     assert all(map(is_free, found))
 
 
+def test_a_port_that_was_given_is_given_to_nobody_else_before_its_listener_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rebalance_monitor.lab.cluster.node.PORTS", range(20_000, 20_100))
+    code = (
+        "from rebalance_monitor.lab.cluster import node; node.PORTS = range(20_000, 20_100);"
+        "print(node.free_ports(100))"
+    )
+    here = free_ports(40)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    elsewhere = json.loads(done.stdout)
+    assert set(here).isdisjoint(elsewhere)
+    assert set(here).isdisjoint(free_ports(60))
+
+
 def test_a_state_file_of_a_dead_broker_blocks_nothing(tmp_path: Path) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()

@@ -16,20 +16,10 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rebalance_monitor.lab.workers.families import FAMILIES, Family, command
 from rebalance_monitor.lab.workers.flags import Flags
 from rebalance_monitor.streaming.spark.session import session_settings
+from tests.hostile import hostile_folder
 
 if TYPE_CHECKING:
     from rebalance_monitor.lab.cluster.broker import LabBroker
-
-# Modules that driver, workers or their parents import, and a package of our own.
-HOSTILE = ("pandas", "numpy", "pyspark", "pyarrow", "msgspec", "gc", "struct", "rebalance_monitor", "kafka")
-CODE = "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\nraise ImportError('hostile')\n"
-
-
-def hostile_folder(folder: Path) -> Path:
-    folder.mkdir()
-    for name in HOSTILE:
-        (folder / f"{name}.py").write_text(CODE)
-    return folder
 
 
 def open_to_others(folder: Path) -> set[str]:
