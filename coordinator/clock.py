@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.checks import unsubscribed_topics
 from rebalance_monitor.coordinator.deadlines import not_rejoined, silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.lifecycle import empty_groups
+from rebalance_monitor.coordinator.rebalance.baselines import CLASSIC
 from rebalance_monitor.coordinator.state.group_state import NEVER
+from rebalance_monitor.coordinator.state.state_machine import Status
 from rebalance_monitor.coordinator.storms import storm
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.deadlines.silent_members import Watched
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.coordinator.state.group_state import GroupState
 
 
@@ -62,6 +65,24 @@ def report(at: Moment) -> list[Finding]:
 def due(at: Moment) -> int:
     """Return the earliest clock (ms) at which a detector, or the group's summary, is due."""
     return min(detector.due(at) for detector in DETECTORS)
+
+
+def quiet_until(state: GroupState, settings: DetectionSettings) -> int:
+    """Return a clock (ms) before which no detector is due, -1 where only the table can say.
+
+    In a stable classic group with nothing open, all deadlines follow the last commits of its members, the
+    nearest after half a session timeout. Most groups that are woken have committed since they were judged.
+    """
+    goes_on = state.group_type == CLASSIC and state.status == Status.STABLE and not state.dirty
+    stuck = state.stuck
+    if not goes_on or stuck.suspected or stuck.incident or state.checks.unsubscribed:
+        return -1
+    if storm.is_open(state.storm) or any(member.silent_id for member in state.members):
+        return -1
+    last = min((member.last_commit for member in state.members if member.commits), default=-1)
+    session = min((member.session_timeout for member in state.members), default=-1)
+    quiet = not_rejoined.quiet_ms(state, settings)
+    return -1 if last < 0 else last + min(session // 2, quiet)
 
 
 def _storm_ends(at: Moment) -> int:

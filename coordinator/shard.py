@@ -94,6 +94,7 @@ class ShardCoordinator:
         self._by_group: dict[str, DetectionSettings] = {}
         self._came: dict[str, GroupState] = {}
         self._served: list[int] = []
+        self._active: set[str] = set()
 
     def on_row(self, row: Row) -> list[Output]:
         """Take one row; rows at or before an offset already taken change nothing. Never raises on content."""
@@ -148,10 +149,19 @@ class ShardCoordinator:
     def due(self) -> list[str]:
         """Return the groups that the clock has something to do for: none while catching up."""
         state = self.state
+        self._active |= self._wakes.touched
         if state.catching_up_until is None:
             return self._wakes.due(state.now)
         self._wakes.forget()
         return []
+
+    def take_resting(self) -> list[str]:
+        """Return the live groups without a row since the last call; what else is kept of them is dropped."""
+        active, self._active = self._active, set()
+        found = [group for group in self.state.groups.live if group not in active]
+        for group in found:
+            self._owners.pop(group, None)
+        return found
 
     def _progress(self, row: Row) -> bool:
         """Note how far the shard was read; True while that is history."""
@@ -178,11 +188,15 @@ class ShardCoordinator:
         return _outputs(one for state, scene in there for one in empty_groups.stands_empty(state, scene))
 
     def _scene(self, group: str, offset: int, ts: int, *, history: bool) -> Scene:
+        settings = self._settings_of(group)
+        complete, whole = self.state.complete, self.state.hole if ts < self.state.resumed_at else -1
+        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history, complete, whole)
+
+    def _settings_of(self, group: str) -> DetectionSettings:
         settings = self._settings if not self._settings.groups else self._by_group.get(group)
         if settings is None:
             settings = self._by_group[group] = self._settings.for_group(group)
-        complete, whole = self.state.complete, self.state.hole if ts < self.state.resumed_at else -1
-        return Scene(self._cluster, self.state.shard, group, settings, offset, ts, history, complete, whole)
+        return settings
 
     def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
         """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""
@@ -313,6 +327,10 @@ class ShardCoordinator:
     def wake(self, group: str) -> list[Output]:
         """Evaluate the deadlines of one group at the clock; summarise it if it changed, or counts down."""
         state, now = self.state.groups[group], self.state.now
+        quiet_until = clock.quiet_until(state, self._settings_of(group))
+        if quiet_until > now:
+            state.wake = quiet_until
+            return []
         scene = self._scene(group, -1, now, history=False)
         # Session timeouts of epoch-based groups are brought up to date before their deadlines are judged.
         found = epoch_group.on_clock(state, scene) if state.group_type != classic_group.CLASSIC else []

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC, ClusterAdmin
@@ -230,8 +232,15 @@ class RecordReader:
         return False
 
     def _take(self, messages: Sequence[Any]) -> None:
-        failed = [message for message in messages if message.error() is not None]
-        good = [message for message in messages if message.error() is None] if failed else messages
+        if not messages:
+            return
+        # As in `_add`, a method of the class.
+        errors = list(map(type(messages[0]).error, messages))
+        failed: list[Any] = []
+        good = messages
+        if any(errors):
+            failed = [one for one, error in zip(messages, errors, strict=True) if error is not None]
+            good = [one for one, error in zip(messages, errors, strict=True) if error is None]
         if good:
             self._add(good)
         for message in failed:
@@ -254,19 +263,16 @@ class RecordReader:
             for partition, last in lasts.items():
                 if last.offset() + 1 >= until[partition]:
                     self._done(partition)
-        self._require_small(messages)
-        keys, values = list(map(kind.key, messages)), list(map(kind.value, messages))
+        sizes, keys = list(map(len, messages)), list(map(kind.key, messages))
+        if max(sizes, default=0) > LARGEST_BYTES:
+            raise self._refused(next(one for one in messages if len(one) > LARGEST_BYTES))
         self._keys += keys
-        self._values += values
+        self._values += map(kind.value, messages)
         self._partitions += partitions
         self._offsets += map(kind.offset, messages)
         self._stamps += map(kind.timestamp, messages)
-        self.bytes += sum(map(len, filter(None, keys))) + sum(map(len, filter(None, values)))
+        self.bytes += sum(sizes) + sum(map(len, filter(None, keys)))
         reading.rows += len(messages)
-
-    def _require_small(self, messages: Sequence[Any]) -> None:
-        if max(map(len, messages), default=0) > LARGEST_BYTES:
-            raise self._refused(next(one for one in messages if len(one) > LARGEST_BYTES))
 
     def _refused(self, message: Any) -> UnpackError:  # noqa: ANN401 - the library has no types
         partition, offset = message.partition(), message.offset()
@@ -310,16 +316,16 @@ class RecordReader:
 
     def cut(self) -> pa.RecordBatch:
         """Return a batch of what was taken since the last one; there must be something."""
-        kinds, stamps = zip(*self._stamps, strict=True)
+        stamps = np.fromiter(chain.from_iterable(self._stamps), np.int64, 2 * self.rows).reshape(-1, 2)
         arrays = [
             pa.array(self._keys, pa.binary()),
             pa.array(self._values, pa.binary()),
             pa.repeat(pa.scalar(self.topic, pa.string()), self.rows),
             pa.array(self._partitions, pa.int32()),
             pa.array(self._offsets, pa.int64()),
-            pa.array(stamps, pa.int64()).cast(RECORD_SCHEMA.field("timestamp").type),
+            pa.array(stamps[:, 1], pa.int64()).cast(RECORD_SCHEMA.field("timestamp").type),
             # The client counts from "none" = 0, the Kafka source from "none" = -1.
-            pa.array([kind - 1 for kind in kinds], pa.int32()),
+            pa.array((stamps[:, 0] - 1).astype(np.int32), pa.int32()),
         ]
         self.flushed = time.monotonic()
         self._clear()

@@ -187,15 +187,20 @@ def usual(member: Member) -> int:
 
 def has_new_silence(state: GroupState, settings: DetectionSettings, now: int) -> bool:
     """Whether a member has stopped committing by `now` (ms), but had not when the last summary was made."""
-    quiet = limits_of(state, settings).warns // 2
+    quiet = quiet_ms(state, settings)
     return any(
         state.last_summary < member.last_commit + quiet <= now for member in _regular_committers(state)
     )
 
 
+def quiet_ms(state: GroupState, settings: DetectionSettings) -> int:
+    """Return how long a member that commits must have stopped until it is found to have (ms)."""
+    return limits_of(state, settings).warns // 2
+
+
 def due(state: GroupState, settings: DetectionSettings, now: int) -> int:
     """Earliest clock (ms) after `now` at which a member that commits may be found to have stopped."""
-    quiet = limits_of(state, settings).warns // 2
+    quiet = quiet_ms(state, settings)
     ahead = (member.last_commit + quiet for member in _regular_committers(state))
     return min((at for at in ahead if at > now), default=NEVER)
 

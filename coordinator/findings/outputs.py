@@ -67,18 +67,19 @@ Output = FindingOut | GroupOut | PositionsOut | RemovedOut | StatOut
 
 def with_short_names(output: Output) -> Output:
     """Return the output with its long names cut; a summary's names are cut where it is made."""
+    # The most frequent first.
     match output:
+        case PositionsOut(group, held):
+            return output if (name := short(group)) is group else PositionsOut(name, held)
+        case StatOut():
+            return output
+        case GroupOut(group, summary):
+            return output if (name := short(group)) is group else GroupOut(name, summary)
         case FindingOut(finding):
             cut = bounded(finding)
             return output if cut is finding else FindingOut(cut)
-        case GroupOut(group, summary):
-            return output if (name := short(group)) is group else GroupOut(name, summary)
-        case PositionsOut(group, held):
-            return output if (name := short(group)) is group else PositionsOut(name, held)
         case RemovedOut(group):
             return RemovedOut(short(group))
-        case StatOut():
-            return output
 
 
 def read_until(stats: Iterable[StatOut]) -> dict[int, int]:

@@ -44,6 +44,7 @@ class Board:
     def __init__(self, *, measures: bool = True) -> None:
         self._measures = measures
         self.groups: dict[str, Consumed] = {}
+        self._lone: set[str] = set()
         self.sample: EndsSample | None = None
         self.topics: frozenset[str] = frozenset()
         """Topics whose ends matter: replaced as a whole, so any thread may read it."""
@@ -72,10 +73,10 @@ class Board:
         if not self._measures and positions.is_plain(held):
             consumed = self.groups[group] = known or Consumed()
             consumed.held, consumed.last_commit = held, positions.committed_at(held)
-            self._note(consumed, held, now, shard)
+            self._note(group, consumed, held, now, shard)
             return
         if self._measures and known is not None and known.repeat(held):
-            self._note(known, held, now, shard)
+            self._note(group, known, held, now, shard)
             return
         # Kafka creates no topic with a longer name: the record of such a commit is forged.
         found = {
@@ -88,10 +89,14 @@ class Board:
         consumed.take(held, places.pack(found), measures=self._measures)
         if self._measures:
             self._arranged.append(consumed)
-        self._note(consumed, held, now, shard)
+        self._note(group, consumed, held, now, shard)
 
-    def _note(self, consumed: Consumed, held: Positions, now: int, shard: int) -> None:
+    def _note(self, group: str, consumed: Consumed, held: Positions, now: int, shard: int) -> None:
         """Take what a group published at the clock `now` (ms) beside its positions."""
+        if held.lone:
+            self._lone.add(group)
+        elif consumed.lone:
+            self._lone.discard(group)
         consumed.lone, consumed.marked, consumed.published = held.lone, held.marked, now
         consumed.shard = shard
         self.coordinators.on_commit(shard, consumed.last_commit)
@@ -100,21 +105,19 @@ class Board:
     def forget(self, group: str) -> None:
         """Forget a group that is gone."""
         self.groups.pop(group, None)
+        self._lone.discard(group)
 
     def trim(self) -> list[str]:
         """Forget the groups that only commit and did so longest ago, where there are too many; return them.
 
         Any number of names may come and go, and nothing says that one is not used any more.
         """
-        if len(self.groups) <= MAX_LONE:
+        most = len(self._lone) - MAX_LONE
+        if most <= 0:
             return []
-        lone = [name for name, consumed in self.groups.items() if consumed.lone]
-        most = len(lone) - MAX_LONE
-        gone = (
-            nsmallest(most + MAX_LONE // 10, lone, key=lambda name: self.groups[name].last_commit)
-            if most > 0
-            else []
-        )
+        # In the order in which they became known, as equally old ones go.
+        lone = (name for name in self.groups if name in self._lone)
+        gone = nsmallest(most + MAX_LONE // 10, lone, key=lambda name: self.groups[name].last_commit)
         for name in gone:
             self.forget(name)
         return gone

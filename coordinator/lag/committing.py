@@ -64,7 +64,8 @@ def count(counts: array[int], at: int, commits: int) -> None:
 
 def committing(consumed: Consumed) -> Committing:
     """Return when and how fast a group committed."""
-    (first, before), (last, now) = consumed.counts[:_PAIR], consumed.counts[-_PAIR:]
+    counts = consumed.counts
+    first, before, last, now = counts[0], counts[1], counts[-_PAIR], counts[-1]
     rate = (now - before) * MINUTE_MS / (last - first) if last > first else None
     return Committing(consumed.last_commit, rate, consumed.written, consumed.held)
 

@@ -5,7 +5,7 @@ A frozen group is the earliest clock at which it is due, and its encoded bytes; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -61,6 +61,19 @@ class GroupStore(MutableMapping[str, "GroupState"]):
 
     def __len__(self) -> int:
         return len(self.live) + len(self.frozen)
+
+    def freeze(
+        self,
+        groups: Iterable[str],
+        encode: Callable[[GroupState], bytes],
+        thaw: Callable[[bytes], GroupState],
+    ) -> None:
+        """Keep live groups as bytes until they are touched; `thaw` is the inverse of `encode`."""
+        self._thaw = thaw
+        for group in groups:
+            state = self.live[group]
+            self.frozen[group] = state.wake, encode(state)
+            del self.live[group]
 
     def wakes(self) -> Iterator[tuple[str, int]]:
         """Yield each group and the earliest clock (ms) at which it is due."""

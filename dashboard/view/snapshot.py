@@ -129,7 +129,11 @@ class Known:
 
     def after(self, update: Update) -> Known:
         """Return what is known once `update` has been applied."""
-        version, groups = self.version + 1, dict(self.groups)
+        version = self.version + 1
+        # Most batches only bring commits: what stays is not copied.
+        is_about = any(one.group is not None for one in update.findings)
+        is_changed = is_about or bool(update.groups or update.removed)
+        groups = dict(self.groups) if is_changed else {}
         for name, summary in update.groups.items():
             groups[name] = groups.get(name, GroupView(name)).summarised(summary, version)
         others = list(self.others)
@@ -148,7 +152,7 @@ class Known:
         known = replace(
             self,
             version=version,
-            groups=groups,
+            groups=groups if is_changed else self.groups,
             incidents=self.incidents.after(update.findings).without(update.removed),
             others=tuple(others[-GroupView.KEPT :]),
             health=_health(self.health, update),

@@ -27,6 +27,8 @@ from rebalance_monitor.decoders.rows import ROW_SCHEMA, Row
 LARGEST = 2**31 - 1
 # A failure's body: key and value in base64, and what went wrong.
 _GROWTH, _WRAPPING = 4 / 3, 1024
+# So many partitions are sorted by their digits, which takes a tenth of the time.
+_FEW = 2**15
 # Below this many records numpy's fixed cost per batch is more than the readable parser's.
 SMALL = 64
 
@@ -107,8 +109,18 @@ def _records(batch: pa.RecordBatch) -> _Records:
     step, ahead = np.diff(partition), np.diff(offset) > 0
     if ((step > 0) | ((step == 0) & ahead)).all():
         return _Records(keys, values, *columns)
-    order = np.lexsort((offset, partition))
+    order = _order(partition, offset)
     return _Records(keys.take(order), values.take(order), *(column[order] for column in columns))
+
+
+def _order(partition: Ints, offset: Ints) -> Ints:
+    """Return the order by partition and offset. A reader takes the records of a partition in their order."""
+    few = partition.astype(np.int16) if partition.min() >= 0 and partition.max() < _FEW else partition
+    order = np.argsort(few, kind="stable")
+    by_partition, offsets = partition[order], offset[order]
+    if ((np.diff(by_partition) > 0) | (np.diff(offsets) > 0)).all():
+        return order
+    return np.lexsort((offset, partition))
 
 
 def _ints(column: pa.Array) -> Ints:

@@ -89,21 +89,22 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
     """Return what the coordinators' outputs amount to; they come shard by shard, each under its shard."""
     batch, removed = Batch(), dict[str, None]()
     for shard, output in outputs:
+        # The most frequent first.
         match output:
-            case FindingOut(finding):
-                batch.findings.append(finding)
+            case PositionsOut(group, held):
+                batch.committed[group], batch.shards[group] = held, shard
+            case StatOut():
+                _take_stat(batch, shard, output)
             case GroupOut(group, summary):
                 # The last word counts: a group may be removed and made again within a batch.
                 removed.pop(group, None)
                 batch.groups[group] = summary
-            case PositionsOut(group, held):
-                batch.committed[group], batch.shards[group] = held, shard
+            case FindingOut(finding):
+                batch.findings.append(finding)
             case RemovedOut(group):
                 batch.groups.pop(group, None)
                 batch.committed.pop(group, None)
                 removed[group] = None
-            case StatOut():
-                _take_stat(batch, shard, output)
     batch.removed += removed
     return batch
 

@@ -24,7 +24,14 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rebalance_monitor.checkpoints.state.codec import StateVersionError, Stored, decode_state, encode_state
+from rebalance_monitor.checkpoints.state.codec import (
+    StateVersionError,
+    Stored,
+    decode_group,
+    decode_state,
+    encode_group,
+    encode_state,
+)
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import to_json
@@ -163,10 +170,15 @@ class OpenShard:
         found, self._outputs, self._errors = self._outputs, [], 0
         return list(map(with_short_names, found))
 
-    def close(self) -> tuple[Stored, list[Output]]:
-        """Return what is to be kept, and a stat where the state cannot be written; it stays usable."""
+    def close(self, *, rests: bool = False) -> tuple[Stored, list[Output]]:
+        """Return what is to be kept, and a stat where the state cannot be written; it stays usable.
+
+        `rests`: groups without a row since the last call stay as bytes, which take a fraction of the memory.
+        """
         now = -1 if self.now is None else self.now
         try:
+            if rests:
+                self.state.groups.freeze(self._coordinator.take_resting(), encode_group, decode_group)
             return Stored(now, encode_state(self.state)), []
         except Exception as error:  # noqa: BLE001 - the last good state is better than none
             kept = self._stored.blob if self._stored else b""

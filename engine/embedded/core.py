@@ -70,7 +70,7 @@ class Core:
         wanted = self.shards if whole else self._changed
         found: dict[int, Stored] = {}
         for number in sorted(wanted):
-            found[number], failed = self.shards[number].close()
+            found[number], failed = self.shards[number].close(rests=True)
             self._bytes[number] = len(found[number].blob)
             self._failed += [(number, output) for output in failed]
         self._changed = set()

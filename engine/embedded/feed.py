@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 WAIT_S = 0.2
 """What a record waits for others at most: batches are no closer together, unless they are full."""
 
+LEAD_S = 0.1
+"""The ends are asked for so long before that wait is over: what they prove then lies in a fetch under way."""
+
 NAP_S = 0.5
 """While nothing comes the reader wakes this often, to see whether it shall stop."""
 
@@ -77,9 +80,11 @@ class Feed:
 
     def next(self) -> Fed:
         """Return the next batch, perhaps without records. Blocks, but not for long once `stop` is set."""
-        self._await_records()
+        gathers = self._await_records()
         at = self._wall_ms()
         ends = self._ends.ask(self._reader.reading.start)
+        if gathers and (left := self._ended + WAIT_S - time.monotonic()) > 0:
+            self._reader.take(left)
         is_read = ends is not None and self._read_to(ends)
         self._ended = time.monotonic()
         self._due = self._ended + self._every_s
@@ -89,19 +94,20 @@ class Feed:
         lag = None if ends is None else sum(max(end - until.get(p, end), 0) for p, end in ends.items())
         return Fed(self._cut(), at, extent, until, lag)
 
-    def _await_records(self) -> None:
+    def _await_records(self) -> bool:
         """Take the available records, at once if the batch is due; else wait for a first one and for others.
 
-        After a record that follows a lull there is no wait for others.
+        After a record that follows a lull there is no wait for others. True where more may be gathered.
         """
         reader = self._reader
         while not (reader.rows or self._stop.is_set()):
             left = self._due - time.monotonic()
             if left <= 0:
                 reader.take(0.0)
-                return
+                return False
             reader.take(min(NAP_S, left), 1)
-        reader.take(max(self._ended + WAIT_S - time.monotonic(), 0.0))
+        reader.take(max(self._ended + WAIT_S - LEAD_S - time.monotonic(), 0.0))
+        return not self._stop.is_set()
 
     def _read_to(self, ends: Mapping[int, int]) -> bool:
         patience = time.monotonic() + PATIENCE_S

@@ -96,10 +96,11 @@ def comparable(batch: Batch) -> tuple[object, ...]:
 
 
 @settings(max_examples=20)
-@given(batches(), st.sets(st.integers(0, 33)), st.booleans(), st.booleans())
+@given(batches(), st.sets(st.integers(0, 33)), st.sets(st.integers(0, 33)), st.booleans(), st.booleans())
 def test_both_engines_say_the_same_of_the_same_batches_however_often_one_begins_again(
     drawn: tuple[Pieces, list[tuple[int, Pieces]]],
     restarts: set[int],
+    rests: set[int],
     history: bool,  # noqa: FBT001 - drawn
     limited: bool,  # noqa: FBT001 - drawn
 ) -> None:
@@ -116,6 +117,8 @@ def test_both_engines_say_the_same_of_the_same_batches_however_often_one_begins_
     for number, (now, pieces) in enumerate(cuts):
         batch = core.apply(pieces.values(), now, extent)
         assert comparable(batch) == comparable(expected[number])
+        if number in rests:
+            core.freeze()
         if number in restarts:
             stored |= core.freeze(whole=True)
             core = Core(plan, shards, stored)
