@@ -63,12 +63,14 @@ def comparable(state: ShardState) -> dict[str, GroupState]:
 
     It had another departure model, learned no habit, and remembered neither expired members, nor since when
     some incidents are open, nor on what evidence members of a convergence under way were judged. It counted
-    the members to restart also where no restart was under way.
+    the members to restart also where no restart was under way, and judged a group that goes on as usual at
+    its next deadline, not before it.
     """
     replace = msgspec.structs.replace
     return {
         name: replace(
             group,
+            wake=0,
             learned=Learned(group.learned.idle_families),
             storm=replace(group.storm, size=group.storm.size if group.storm.restarting >= 0 else -1),
             empty=replace(group.empty, expiring_at=-1, spells=[], followed_since=-1),
