@@ -1,4 +1,4 @@
-"""What is wrong with the place where a job keeps its files; whoever set it must act."""
+"""Errors about the folder where a job keeps its files: who configured it must act."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class FolderInUseError(ConfigError):
 
 
 class StoreError(OSError):
-    """A remote file system is away or refuses, after some tries."""
+    """A remote file system does not answer, or refuses, after several attempts."""
 
 
 class TakenError(Exception):
-    """Another has written the file meanwhile."""
+    """Another process has written the file since it was read."""
 
 
 class FolderError(ConfigError):
@@ -37,7 +37,7 @@ class UnreachableError(FolderError):
 class FolderGoneError(FolderError, OSError):
     """The folder that this process has locked is not at its name any more: nothing may be written there.
 
-    An OSError too: who can do without a write goes on until the main loop ends the job.
+    It is an OSError: code that can do without a write continues until the main loop ends the job.
     """
 
     def __init__(self, folder: object) -> None:
@@ -63,14 +63,14 @@ MAKE_ROOM = "Free space there and start again: the job continues with its last b
 
 
 class NoRoomError(Exception):
-    """The disk of the folder is full, or a quota used up: what the configuration says is right."""
+    """The disk of the folder is full, or a quota is used up. The configuration is right."""
 
     def __init__(self, folder: object) -> None:
         super().__init__(f"The disk of {folder} is full, or a quota used up.\n{MAKE_ROOM}")
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the error is that of a disk without room."""
+    """Whether the error says that the disk is full."""
     return error.errno in {errno.ENOSPC, errno.EDQUOT}
 
 

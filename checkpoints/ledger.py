@@ -37,7 +37,7 @@ class Snapshot:
     """Everything that has to agree after a crash.
 
     batches: query id, or another name of it -> last batch applied. positions: shard -> last offset whose
-    findings have been told, of the topic `topic_id` (a recreated topic counts anew) of the cluster
+    findings are published, of the topic `topic_id` (a recreated topic counts anew) of the cluster
     `cluster_id`. jsonl_bytes: committed length of findings.jsonl. now: the last batch's timestamp (ms).
     rollup, live, health, lag: states of the driver's parts. rebuilt: what is held over a rebuild of the
     state. generation: the state of the last batch that a query made, -1 before the first.
@@ -92,7 +92,7 @@ class Snapshot:
 
         Positions of another topic mean nothing there, and neither does what was remembered of its groups;
         on another cluster nor what was open about the monitor: that incident is the other cluster's. Old
-        brokers tell no ids (""): then it is taken for the same.
+        brokers report no ids (""): then the topic is taken for the same one.
         """
         topic, cluster = topic_id or self.topic_id, cluster_id or self.cluster_id
         moved = replace(self, topic_id=topic, cluster_id=cluster)

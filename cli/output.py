@@ -120,7 +120,7 @@ def fitting(
 
 
 def console(out: TextIO, **settings: Any) -> "Console":  # noqa: ANN401 - rich's own
-    """Return rich's console on `out`; a reader that has had enough is told as everywhere else."""
+    """Return rich's console on `out`; a closed pipe ends the program as everywhere else."""
     from rich.console import Console
 
     class Plain(Console):

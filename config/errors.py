@@ -1,7 +1,7 @@
 """The error of an unusable configuration: its author must act.
 
 Every problem is one sentence that says what is wrong, where it stands (file, environment or command line)
-and what to do. All problems of a configuration are told at once.
+and what to do. All problems of a configuration are reported at once.
 """
 
 from collections.abc import Sequence

@@ -130,7 +130,7 @@ def _common() -> str:
 def parts_of(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
     """Yield the sections within a section, with their paths; `[]` stands for each item of a list.
 
-    A section within itself, as the routes of a route, is told once. Lists of one table's rows that the
+    A section within itself, as the routes of a route, is listed once. Lists of one table's rows that the
     section's own description explains (`detection`) are left to it.
     """
     if path == "detection":

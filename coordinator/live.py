@@ -33,7 +33,7 @@ from rebalance_monitor.coordinator.refine.history import LookBack, look_back
 from rebalance_monitor.coordinator.refine.outages import Reach
 from rebalance_monitor.coordinator.refine.reattribution import timed
 from rebalance_monitor.coordinator.refine.shared_incidents import OneStorm
-from rebalance_monitor.coordinator.refine.suppressed import Untold
+from rebalance_monitor.coordinator.refine.suppressed import Suppressed
 from rebalance_monitor.coordinator.refine.waiting_records import with_work
 from rebalance_monitor.coordinator.state.state_machine import Status
 
@@ -78,7 +78,7 @@ class Live:
         self._moves = Moves(cluster, memory)
         self._outages = Outages(settings, cluster, memory.get("outages"))
         self._one_storm = OneStorm(memory)
-        self._untold = Untold(memory.get("untold"))
+        self._suppressed = Suppressed(memory.get("untold"))
         self._held = HeldBack(memory.get("held", ()))
         self._visibility = Visibility(cluster, memory.get("visibility"))
 
@@ -93,7 +93,7 @@ class Live:
             **self._moves.snapshot(),
             "outages": self._outages.snapshot(),
             **self._one_storm.snapshot(),
-            "untold": self._untold.snapshot(),
+            "untold": self._suppressed.snapshot(),
             "held": self._held.snapshot(),
             "visibility": self._visibility.snapshot(),
         }
@@ -111,11 +111,11 @@ class Live:
         """
         self._one_storm.forget(shard)
         if shard is not None:
-            self._untold.forget(shard)
+            self._suppressed.forget(shard)
             self._held.forget(shard)
             return
         self._moves.forget()
-        self._untold, self._held = Untold(), HeldBack()
+        self._suppressed, self._held = Suppressed(), HeldBack()
 
     def on_samples(
         self,
@@ -134,11 +134,11 @@ class Live:
         self._board = board
         found: list[Finding] = []
         self._read = read or {}
-        told = list(findings)
-        self._calm = Calm(self._settings, told)
-        for ended in (one for one in told if one.phase == "resolved"):
+        published = list(findings)
+        self._calm = Calm(self._settings, published)
+        for ended in (one for one in published if one.phase == "resolved"):
             self._held.drop(ended)
-        ends = deque(sorted((one for one in told if one.kind in _ENDS), key=lambda one: one.at))
+        ends = deque(sorted((one for one in published if one.kind in _ENDS), key=lambda one: one.at))
         for sighting in sightings:
             while ends and ends[0].at <= sighting.at:
                 end_barrier(self._groups, self._as_sampled(ends.popleft()))
@@ -181,17 +181,17 @@ class Live:
         for found in timed(known, self._bounded, self._listed_departure, self._settings, self._more(came)):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
-                self._untold.keep(found)
+                self._suppressed.keep(found)
                 self._held.keep(found)
                 continue
             self._held.drop(found)
-            if self._untold.ends(found):
+            if self._suppressed.ends(found):
                 continue
             refined = None if self._overruled(found) else self._refined(found)
             if refined is not None and (refined := self._blameless(refined)) is None:
                 continue
             if refined is None:
-                self._untold.keep(found)
+                self._suppressed.keep(found)
             else:
                 out.append(self._moves.placed(refined))
         return massed(out)
@@ -212,8 +212,8 @@ class Live:
     def _refined(self, found: Finding) -> Finding | None:
         group, moved_at = self._groups.get(found.group or ""), self._moves.at(found.shard)
         finding = self._one_storm.take(found, group, goes_on=self._still_storms(found, group))
-        told = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
-        return None if told is None else refinement.refine(told, self._look_back(found), moved_at)
+        excused = None if finding is None else outages.excuse(finding, self._reach.away, moved_at)
+        return None if excused is None else refinement.refine(excused, self._look_back(found), moved_at)
 
     def _still_storms(self, found: Finding, group: Watched | None) -> bool:
         """Whether samples still show the storm that `found` resolves."""
@@ -311,13 +311,13 @@ class Live:
 
     def _late(self) -> list[Finding]:
         """Publish the delayed silences that have lasted, with the confidence that outages leave them."""
-        told = []
+        moved = []
         for late in self._held.due(self._looks, self._moves, self._unanswered, self._read):
             left = outages.excuse(late, self._reach.away, self._moves.at(late.shard))
             if left is not None:
-                self._untold.publish(late)
-                told.append(self._moves.placed(left))
-        return told
+                self._suppressed.publish(late)
+                moved.append(self._moves.placed(left))
+        return moved
 
     def _take_observation(
         self, at: int, seen: RebalancingGroup, summary: _Summary, listed: _Listed | None

@@ -66,13 +66,13 @@ def _listed(members: Sequence[Member], limit: int) -> list[Member]:
     """
     if len(members) <= limit:
         return list(members)
-    told = min(_TELLING, limit // 5)
-    first, rest = list(members[: limit - told]), members[limit - told :]
+    room = min(_TELLING, limit // 5)
+    first, rest = list(members[: limit - room]), members[limit - room :]
     by_commit = sorted(rest, key=lambda member: member.last_commit)
     known = [member for member in by_commit if member.last_commit >= 0]
     # Members without a commit fill the remaining places.
-    ends = dict.fromkeys(map(id, [*known[: told // 2], *known[told // 2 :][::-1], *by_commit]))
-    chosen = set(list(ends)[:told])
+    ends = dict.fromkeys(map(id, [*known[: room // 2], *known[room // 2 :][::-1], *by_commit]))
+    chosen = set(list(ends)[:room])
     return first + [member for member in rest if id(member) in chosen]
 
 

@@ -77,7 +77,7 @@ def give_back() -> None:
 
 
 def settle() -> None:
-    """Take what a worker holds for good now and then; called at the beginning of a task.
+    """Exclude what a worker holds for good from garbage collection; called at the beginning of a task.
 
     pyspark collects cyclic garbage after every task, through every library and all objects that live from
     batch to batch. A few times only: a frozen object that ends in a cycle is never freed.

@@ -87,14 +87,14 @@ def refreshed_settings(
     So does the session timeout of a group that is gone, for each change begins a query again; of more than
     `GONE_KEPT` none is kept.
     """
-    told = _with_brokers(section, brokers)
-    told["known"] = tuple(sorted({*settings.known, *told["known"]}))
-    own = dict(told.get("session_timeouts", ()))
+    values = _with_brokers(section, brokers)
+    values["known"] = tuple(sorted({*settings.known, *values["known"]}))
+    own = dict(values.get("session_timeouts", ()))
     gone = [pair for pair in settings.session_timeouts if pair[0] not in own]
     # A capture without session timeouts may not have been allowed to read them.
     kept = gone if not own or len(gone) <= GONE_KEPT else []
-    told["session_timeouts"] = tuple(sorted([*own.items(), *kept]))
-    return replace(settings, **told)
+    values["session_timeouts"] = tuple(sorted([*own.items(), *kept]))
+    return replace(settings, **values)
 
 
 def assumed(settings: DetectionSettings) -> list[str]:
@@ -165,16 +165,16 @@ def _severity(override: detection.SeverityOverride) -> SeverityOverride:
 
 def _with_brokers(section: detection.Detection, brokers: KnowsBrokers) -> dict[str, Any]:
     asked = [name for name in BROKER_VALUES if not is_configured(section, name)]
-    told: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
-    told = {name: value for name, value in told.items() if value is not None}
-    known = set(BROKER_VALUES) - set(asked) | set(told)
-    return {**told, "known": tuple(sorted(known)), **_of_groups(brokers)}
+    values: dict[str, Any] = {name: getattr(brokers, name)() for name in asked}
+    values = {name: value for name, value in values.items() if value is not None}
+    known = set(BROKER_VALUES) - set(asked) | set(values)
+    return {**values, "known": tuple(sorted(known)), **_of_groups(brokers)}
 
 
 def _of_groups(brokers: KnowsBrokers) -> dict[str, Any]:
     """Return what is known of the groups' own session timeouts; nothing where the brokers did not answer."""
-    told = brokers.group_session_timeouts()
-    if told is None:
+    timeouts = brokers.group_session_timeouts()
+    if timeouts is None:
         return {}
-    own = tuple(sorted((group, ms) for group, ms in told.items() if ms is not None))
-    return {"session_timeouts": own, "session_timeouts_unread": None in told.values()}
+    own = tuple(sorted((group, ms) for group, ms in timeouts.items() if ms is not None))
+    return {"session_timeouts": own, "session_timeouts_unread": None in timeouts.values()}

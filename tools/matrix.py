@@ -5,7 +5,7 @@ and for another Spark its own pinned file on top. A cell is one run of tests/cha
 real broker, the real job, a fault that must be found, and a recorded topic of which every cell must publish
 the same ids. Cells that passed are not run again (`--again`), so the matrix can be made in pieces
 (`--spark 4.2 --broker 3.9 --python 3.12`, each may be repeated). Prints the table of all cells so far; exit
-code 1 if one failed or two told different ids. A Python that is not installed is said.
+code 1 if one failed or two published different ids. A Python that is not installed is named.
 
 `--tests EXPRESSION` runs what pytest's `-m` selects in every environment instead, without a broker's version.
 """
@@ -58,7 +58,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a cell. digest: of the ids told of the recorded topic; date: UTC."""
+    """What became of a cell. digest: of the ids published of the recorded topic; date: UTC."""
 
     spark: str
     broker: str
@@ -128,9 +128,9 @@ def run_cell(broker: str, pair: Pair) -> None:
     }
     started = time.monotonic()
     passed = tests(python, "chaos", "tests/chaos/versions/test_cell.py", **variables)
-    told = digest.read_text() if digest.exists() else ""
+    ids = digest.read_text() if digest.exists() else ""
     seconds, date = int(time.monotonic() - started), f"{datetime.now(UTC):%Y-%m-%d}"
-    outcome = Outcome(pair.spark.version, broker, pair.python, passed, told, seconds, date)
+    outcome = Outcome(pair.spark.version, broker, pair.python, passed, ids, seconds, date)
     result(broker, pair).write_text(json.dumps(asdict(outcome)))
     print(f"{pair.name} broker {broker}: {'passed' if passed else 'FAILED'} in {seconds} s", flush=True)
 
@@ -169,7 +169,7 @@ def stored(broker: str, pair: Pair) -> Outcome | None:
 
 def closing(outcomes: list[Outcome]) -> int:
     """Print the cells so far as a Markdown table; return the exit code."""
-    print("\n| Spark | Python | broker | result | told of the recorded topic | s | date |")
+    print("\n| Spark | Python | broker | result | ids of the recorded topic | s | date |")
     print("|---|---|---|---|---|---|---|")
     for one in sorted(outcomes, key=lambda o: (o.spark, o.python, o.broker)):
         says = "passed" if one.passed else "FAILED"

@@ -123,7 +123,7 @@ def main() -> None:
         return
     found = {name: texts(name, source) for name, source in files("").items()}
     _table(
-        ["where", "text"], [[f"{name}:{line}", said] for name, told in found.items() for line, said in told]
+        ["where", "text"], [[f"{name}:{line}", said] for name, texts in found.items() for line, said in texts]
     )
 
 

@@ -20,7 +20,7 @@ from rebalance_monitor.alerts.dispatch.failing import (
 from rebalance_monitor.alerts.dispatch.plan import Memory, Outgoing, Plan, WayOut, in_one
 from rebalance_monitor.alerts.dispatch.retry import Pace
 from rebalance_monitor.alerts.dispatch.takeover import orphaned, renamed, rested
-from rebalance_monitor.alerts.dispatch.threads import MAX_TOLD, Thread, count, new_thread, phase_of, rank
+from rebalance_monitor.alerts.dispatch.threads import MAX_SENT, Thread, count, new_thread, phase_of, rank
 from rebalance_monitor.alerts.dispatch.watchdog import KEY, Watchdog, beat
 from rebalance_monitor.alerts.engine.decision import Reason
 from rebalance_monitor.alerts.engine.engine import Due, Engine
@@ -68,15 +68,15 @@ class Dispatch:
 
     def take(self, findings: Iterable[Finding], now: int) -> None:
         """Take one batch's findings, in their order."""
-        told: list[tuple[Alert, list[Way]]] = []
+        routed: list[tuple[Alert, list[Way]]] = []
         batch = list(findings)
         for finding in batch:
             for alert in taken(self.memory.engine.alerts, finding, self.plan.policy):
                 ways = self._let_in(alert, now)
                 if alert.finding.id == finding.id:
-                    told.append((alert, ways))
+                    routed.append((alert, ways))
         count(self.memory.threads.values(), (finding for finding in batch if not finding.history))
-        for alert, ways in told:
+        for alert, ways in routed:
             if ways and not self.engine.hushed(alert, now):
                 for way in ways:
                     self._thread(way, [alert]).learn(alert.finding)
@@ -218,8 +218,8 @@ class Dispatch:
     def _thread(self, way: Way, alerts: list[Alert]) -> Thread:
         thread = self.memory.threads.get(way)
         if thread is None:
-            told = self.memory.engine.log.get(way)
-            thread = self.memory.threads[way] = new_thread(way, alerts, -1 if told is None else told.at)
+            entry = self.memory.engine.log.get(way)
+            thread = self.memory.threads[way] = new_thread(way, alerts, -1 if entry is None else entry.at)
         return thread
 
     def _threads_of(self, outgoing: Outgoing) -> dict[Way, Thread]:
@@ -258,7 +258,7 @@ class Dispatch:
         thread.uncertain = True
         if not thread.is_known_to_receiver:
             # It may arrive without an answer, and what is not heard of again would stay open there.
-            thread.told = alerts[:MAX_TOLD]
+            thread.last_alerts = alerts[:MAX_SENT]
         return Outgoing(way, due, made)
 
     def _phase(self, thread: Thread, due: Due) -> Phase:
@@ -282,9 +282,9 @@ class Dispatch:
             return
         # What has to be repeated soon is repeated along with what is due.
         soon = replace(facts, resend_ms=(facts.resend_ms or 0) // 2)
-        told = [item for item in threads.items() if item[0][0] == facts.name and item[1].may_be_known]
+        known = [item for item in threads.items() if item[0][0] == facts.name and item[1].may_be_known]
         # The longest unrepeated thread comes first: with little room all are repeated in turn.
-        for way, thread in sorted(told, key=lambda item: item[1].told_at):
+        for way, thread in sorted(known, key=lambda item: item[1].notified_at):
             due = None if held(way, now) else self._unasked(way, thread, facts, now)
             if due is not None:
                 facts = soon if due.reason is Reason.RESEND else facts
@@ -307,9 +307,9 @@ class Dispatch:
         """Return the notifications that the engine does not ask for: resent, silenced, ended unseen."""
         name, key = way
         if key not in self.memory.engine.groups:
-            if not (facts.closes and thread.told) or self.engine.is_muted(key, now):
+            if not (facts.closes and thread.last_alerts) or self.engine.is_muted(key, now):
                 return None
-            ended = tuple(replace(alert, ends_at=min(alert.ends_at, now)) for alert in thread.told)
+            ended = tuple(replace(alert, ends_at=min(alert.ends_at, now)) for alert in thread.last_alerts)
             return Due(name, key, (), ended, Reason.CLOSED)
         if not thread.is_known_to_receiver:
             return None
@@ -319,7 +319,7 @@ class Dispatch:
         elif facts.closes and not thread.acknowledged:
             return Due(name, key, silenced, (), Reason.SILENCED)
         # After a clock was set back, at once: the service forgets by its own.
-        if facts.resend_ms is None or 0 <= now - thread.told_at < facts.resend_ms:
+        if facts.resend_ms is None or 0 <= now - thread.notified_at < facts.resend_ms:
             return None
         firing, resolved = self.engine.shown(name, key, now)
         return Due(name, key, firing, resolved, Reason.RESEND) if firing else None

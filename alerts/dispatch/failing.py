@@ -43,7 +43,7 @@ class Refusals:
 
     def keep(self, *there: Container[Way]) -> None:
         """Forget failures that no notification is owed for."""
-        self.known = {way: told for way, told in self.known.items() if any(way in one for one in there)}
+        self.known = {way: failed for way, failed in self.known.items() if any(way in one for one in there)}
 
 
 def is_blind(finding: Finding) -> bool:

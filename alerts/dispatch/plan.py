@@ -70,7 +70,7 @@ class Outgoing:
             return [(self, state)]
         names = [{alert.fingerprint for alert in one.notification.alerts} for one in self.along]
         return [
-            (one, {name: told for name, told in state.items() if name in own})
+            (one, {name: value for name, value in state.items() if name in own})
             for one, own in zip(self.along, names, strict=True)
         ]
 
@@ -80,8 +80,8 @@ def in_one(several: Sequence[Outgoing]) -> Outgoing:
     first = several[0]
     if len(several) == 1:
         return first
-    told = [one.notification for one in several]
-    alerts = tuple(alert for one in told for alert in one.alerts)
-    state = {name: said for one in told for name, said in one.state.items()}
+    parts = [one.notification for one in several]
+    alerts = tuple(alert for one in parts for alert in one.alerts)
+    state = {name: said for one in parts for name, said in one.state.items()}
     whole = replace(first.notification, labels={}, alerts=alerts, state=state)
     return replace(first, notification=whole, along=tuple(several))

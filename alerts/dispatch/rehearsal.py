@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from rebalance_monitor.alerts.dispatch.plan import Outgoing, Plan
     from rebalance_monitor.coordinator.findings.finding import Finding
 
-Told = tuple[int, "Outgoing"]
+Delivered = tuple[int, "Outgoing"]
 """When (ms), and what."""
 AFTER_MS = 3_600_000
 """How long after the last finding the clock goes on, so that what ends by itself is seen to end."""
 
 
-def rehearse(plan: Plan, findings: Iterable[Finding], after_ms: int = AFTER_MS) -> Iterator[Told]:
+def rehearse(plan: Plan, findings: Iterable[Finding], after_ms: int = AFTER_MS) -> Iterator[Delivered]:
     """Yield every notification of these findings, which come in the order of `detected_at`."""
     plan = replace(plan, watchdog=WatchdogRule())
     dispatch, now = None, 0
@@ -40,7 +40,7 @@ def rehearse(plan: Plan, findings: Iterable[Finding], after_ms: int = AFTER_MS) 
         yield from _until(dispatch, now, now + after_ms)
 
 
-def _until(dispatch: Dispatch, now: int, end: int) -> Generator[Told, None, int]:
+def _until(dispatch: Dispatch, now: int, end: int) -> Generator[Delivered, None, int]:
     """Advance time to `end`, and notify of what comes due; returns `end`."""
     while now < end:
         yield from _deliver_ready(dispatch, now)
@@ -50,7 +50,7 @@ def _until(dispatch: Dispatch, now: int, end: int) -> Generator[Told, None, int]
     return end
 
 
-def _deliver_ready(dispatch: Dispatch, now: int) -> Iterator[Told]:
+def _deliver_ready(dispatch: Dispatch, now: int) -> Iterator[Delivered]:
     dispatch.advance(now)
     while outgoing := dispatch.ready(now):
         for one in outgoing:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PROBES = 8
 """Failed attempts after which others are tried first."""
-MAX_TOLD = 20
+MAX_SENT = 20
 ROOM = 1_000
 """A thread keeps at least so many names of groups before it checks which of them still have alerts."""
 
@@ -33,16 +33,16 @@ ROOM = 1_000
 class Thread:
     """One thread. Times in ms.
 
-    `told_at`: when its last notification arrived, -1 for never. `sequence`: notifications that arrived.
+    `notified_at`: when its last notification arrived, -1 for never. `sequence`: notifications that arrived.
     `uncertain`: an attempt since then may have arrived. `attempts`: failed attempts since then. `state`: what
-    the sink keeps. `news`: findings since then. `told`: alerts as last sent, for an end that was never seen.
+    the sink keeps. `news`: findings since then. `last_alerts`: as last sent, for an end that was never seen.
     `acknowledged`: the silence of its alerts was sent. `groups`: groups whose rebalances count; more than
     `room` of them are trimmed, because a thread over many groups may stay open for months.
     """
 
     id: str
     opened_at: int
-    told_at: int = -1
+    notified_at: int = -1
     sequence: int = 0
     attempts: int = 0
     uncertain: bool = False
@@ -51,13 +51,13 @@ class Thread:
     tally: Tally = field(default_factory=Tally)
     news: list[Finding] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
-    told: list[Alert] = field(default_factory=list)
+    last_alerts: list[Alert] = field(default_factory=list)
     room: int = field(default=ROOM, compare=False)
 
     @property
     def is_known_to_receiver(self) -> bool:
         """Whether the receiver knows of it."""
-        return self.told_at >= 0
+        return self.notified_at >= 0
 
     @property
     def may_be_known(self) -> bool:
@@ -83,12 +83,12 @@ class Thread:
 
     def arrived(self, notification: Notification, state: dict[str, str], now: int) -> None:
         """Mark a notification as delivered; `state` is what its sink returned."""
-        self.told_at, self.uncertain, self.attempts = now, False, 0
+        self.notified_at, self.uncertain, self.attempts = now, False, 0
         self.sequence += 1
         self.state = state
         said = {finding.id for finding in notification.news}
         self.news = [finding for finding in self.news if finding.id not in said]
-        self.told = list(notification.alerts[:MAX_TOLD])
+        self.last_alerts = list(notification.alerts[:MAX_SENT])
         self.acknowledged = notification.phase is Phase.ACKNOWLEDGED
 
     def notification(self, way: Way, phase: Phase, alerts: Sequence[Alert], message: Message) -> Notification:

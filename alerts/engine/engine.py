@@ -123,20 +123,20 @@ class Engine:
 
     def shown(self, way: str, key: Key, now: int) -> tuple[tuple[Alert, ...], tuple[Alert, ...]]:
         """Return the alerts of a group as this way out sees them: firing, resolved."""
-        told = self._shown(way, key, self._hush(now))
-        firing = tuple(alert for alert in told if not alert.resolved(now))
-        return firing, tuple(alert for alert in told if alert.resolved(now))
+        shown = self._shown(way, key, self._hush(now))
+        firing = tuple(alert for alert in shown if not alert.resolved(now))
+        return firing, tuple(alert for alert in shown if alert.resolved(now))
 
-    def sent(self, told: Due, now: int) -> None:
+    def sent(self, due: Due, now: int) -> None:
         """Record a delivery; resolved alerts that no receiver still waits for are forgotten."""
-        self._state.log[told.way, told.key] = Entry(
+        self._state.log[due.way, due.key] = Entry(
             now,
-            frozenset(alert.fingerprint for alert in told.firing),
-            frozenset(alert.fingerprint for alert in told.resolved),
-            {alert.fingerprint: alert.finding.id for alert in told.firing},
+            frozenset(alert.fingerprint for alert in due.firing),
+            frozenset(alert.fingerprint for alert in due.resolved),
+            {alert.fingerprint: alert.finding.id for alert in due.firing},
         )
-        self.dropped(told.way, told.key)
-        self._forget(told.key, told.resolved)
+        self.dropped(due.way, due.key)
+        self._forget(due.key, due.resolved)
 
     def dropped(self, way: str, key: Key) -> None:
         """Take something due back."""
@@ -214,11 +214,11 @@ class Engine:
         route = self._routes[key[0]]
         if key not in self._state.groups or self._muted(route, now):
             return None
-        told = self._shown(way, key, hush)
-        if not told:
+        shown = self._shown(way, key, hush)
+        if not shown:
             return None
-        firing = tuple(alert for alert in told if not alert.resolved(now))
-        resolved = tuple(alert for alert in told if alert.resolved(now))
+        firing = tuple(alert for alert in shown if not alert.resolved(now))
+        resolved = tuple(alert for alert in shown if alert.resolved(now))
         entry = self._state.log.get((way, key))
         reason = needs_update(
             entry,

@@ -66,8 +66,8 @@ def wall_ms() -> int:
 class Dispatcher:
     """Use as a context manager, `open` first. Raises ConfigError, OSError.
 
-    `plan` gets the function that checks for an active silence. `told(receiver, arrived)` is called after
-    every attempt, for metrics; it must not block.
+    `plan` gets the function that checks for an active silence. `on_attempt(receiver, arrived)` is called
+    after every attempt, for metrics; it must not block.
     """
 
     def __init__(
@@ -76,14 +76,14 @@ class Dispatcher:
         plan: Callable[[Callable[[Labels, int], bool]], Plan],
         sinks: Mapping[str, Sink],
         clock: Callable[[], int] = wall_ms,
-        told: Callable[[str, bool], None] = lambda _receiver, _arrived: None,
+        on_attempt: Callable[[str, bool], None] = lambda _receiver, _arrived: None,
     ) -> None:
         self._files = Files(folder)
         self._silences = Silences(SilenceFiles(folder))
         self._refresh()
         self._sinks = sinks
         self._clock = clock
-        self._told = told
+        self._on_attempt = on_attempt
         draw = random.Random().random  # noqa: S311 - jitter is no secret
         self._plan = plan(self._silences.holds)
         self._dispatch = Dispatch(self._plan, self._files.memory.load(), draw, clock())
@@ -315,7 +315,7 @@ class Dispatcher:
         while not self._outcomes.empty():
             outgoing, outcome = self._outcomes.get()
             changed |= isinstance(outcome, SinkError) or outgoing.due.reason not in ROUTINE
-            self._told(outgoing.way[0], not isinstance(outcome, SinkError))
+            self._on_attempt(outgoing.way[0], not isinstance(outcome, SinkError))
             if isinstance(outcome, SinkError):
                 self._dispatch.failed(outgoing, outcome, self._clock())
                 about = {"why": outcome.why, "incidents": incidents_of(outgoing.notification)}
@@ -326,12 +326,12 @@ class Dispatcher:
         return changed
 
     def _note(self, outgoing: Outgoing) -> None:
-        told, reason = outgoing.notification, outgoing.due.reason
+        notification, reason = outgoing.notification, outgoing.due.reason
         if reason in ROUTINE:
-            log.debug("told again", receiver=told.receiver, reason=reason)
+            log.debug("notified again", receiver=notification.receiver, reason=reason)
             return
-        about = {"thread": told.thread, "incidents": incidents_of(told)}
-        log.info("told", receiver=told.receiver, phase=told.phase, reason=reason, **about)
+        about = {"thread": notification.thread, "incidents": incidents_of(notification)}
+        log.info("notified", receiver=notification.receiver, phase=notification.phase, reason=reason, **about)
         try:
             self._files.journal.write(outgoing, self._clock())
         except OSError as error:

@@ -31,9 +31,9 @@ PART_BYTES = 64_000
 """What one part holds: it is put anew with each notification."""
 
 
-def incidents_of(told: Notification) -> list[str]:
+def incidents_of(notification: Notification) -> list[str]:
     """Return the incidents that a notification is about, for the log: a few."""
-    named = (alert.finding.incident or alert.finding.id for alert in told.alerts)
+    named = (alert.finding.incident or alert.finding.id for alert in notification.alerts)
     return list(dict.fromkeys(named))[:INCIDENTS]
 
 
@@ -67,10 +67,10 @@ def notified(folder: Place, identities: Collection[str], limit: int) -> list[dic
     found: deque[dict[str, Any]] = deque(maxlen=limit)
     for name in ("notifications.old.jsonl", "notifications.jsonl"):
         for line in read_whole(folder / name).split(b"\n"):
-            if any(one in line for one in named) and (told := _read(line)) is not None:
-                about = {*told.get("findings", ()), *told.get("incidents", ())}
+            if any(one in line for one in named) and (entry := _read(line)) is not None:
+                about = {*entry.get("findings", ()), *entry.get("incidents", ())}
                 if wanted & about:
-                    found.append(told)
+                    found.append(entry)
     return list(found)[::-1]
 
 
@@ -121,21 +121,19 @@ class JournalParts:
 
 def entry(outgoing: Outgoing, now: int) -> dict[str, Any]:
     """Return the journal entry of one notification: receiver, result, reason and findings."""
-    due, told = outgoing.due, outgoing.notification
+    due, notification = outgoing.due, outgoing.notification
     return {
         "at": now,
-        "receiver": told.receiver,
+        "receiver": notification.receiver,
         "route": due.key[0],
         "group": dict(due.key[1]),
-        "phase": told.phase.value,
+        "phase": notification.phase.value,
         "reason": due.reason.value,
         "firing": len(due.firing),
         "resolved": len(due.resolved),
-        "title": told.message.title,
-        "thread": told.thread,
-        "key": told.key,
-        "incidents": list(dict.fromkeys(alert.finding.incident or alert.finding.id for alert in told.alerts))[
-            :MAX_NAMED
-        ],
-        "findings": [alert.finding.id for alert in told.alerts[:MAX_NAMED]],
+        "title": notification.message.title,
+        "thread": notification.thread,
+        "key": notification.key,
+        "incidents": incidents_of(notification)[:MAX_NAMED],
+        "findings": [alert.finding.id for alert in notification.alerts[:MAX_NAMED]],
     }

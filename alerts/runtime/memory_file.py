@@ -61,8 +61,8 @@ class MemoryFile:
             self._number, is_sealed = _read_head(parsed(head), entries_text)
             lines = entries_text.rstrip("\n").split("\n") if entries_text else []
             changes = _changes(read_whole(self._log_place(self._number)), is_sealed=is_sealed)
-            told = chain(map(parsed, lines), chain.from_iterable(changes))
-            entries = {json.dumps(key, separators=(",", ":")): value for key, value in told}
+            pairs = chain(map(parsed, lines), chain.from_iterable(changes))
+            entries = {json.dumps(key, separators=(",", ":")): value for key, value in pairs}
             return memory_of((json.loads(key), value) for key, value in entries.items() if value is not None)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
             raise MemoryFileError(

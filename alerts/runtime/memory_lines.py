@@ -44,21 +44,21 @@ class MemoryLines:
         engine = memory.engine
         self._one(("state",), (engine.collected_at, engine.refused, dict(memory.batches)), _state)
         for name, pace in memory.paces.items():
-            self._one(("pace", name), asdict(pace), lambda told: told)
+            self._one(("pace", name), asdict(pace), lambda plain: plain)
         for alert in engine.alerts.values():
-            told = (alert, self._number(alert.finding))
-            self._one(("alert", alert.fingerprint), told, lambda told: _alert(*told))
+            numbered = (alert, self._number(alert.finding))
+            self._one(("alert", alert.fingerprint), numbered, lambda numbered: _alert(*numbered))
         for key, group in engine.groups.items():
             looks = (group.next_look, group.looked, frozenset(group.alerts), frozenset(group.former))
             self._one(("group", key), looks, _group)
         for (way, key), entry in engine.log.items():
             self._one(("log", way, key), entry, _entry)
         for way, key in sorted(engine.pending):
-            self._one(("pending", way, key), 1, lambda told: told)
+            self._one(("pending", way, key), 1, lambda plain: plain)
         for (way, key), thread in memory.threads.items():
             news = [self._number(finding) for finding in thread.news]
-            told_numbers = [self._number(alert.finding) for alert in thread.told]
-            self._one(("thread", way, key), (*_plain(thread), news, thread.told, told_numbers), _thread)
+            numbers = [self._number(alert.finding) for alert in thread.last_alerts]
+            self._one(("thread", way, key), (*_plain(thread), news, thread.last_alerts, numbers), _thread)
         for finding, number in self._used.values():
             self._one(("finding", number), finding, None)
         self._numbers, self._made = self._used, self._kept
@@ -82,7 +82,7 @@ class MemoryLines:
         return known[1]
 
 
-_PLAIN = ("id", "opened_at", "told_at", "sequence", "attempts", "uncertain", "acknowledged", "state")
+_PLAIN = ("id", "opened_at", "notified_at", "sequence", "attempts", "uncertain", "acknowledged", "state")
 
 
 def _plain(thread: Thread) -> tuple[Any, ...]:
@@ -95,9 +95,9 @@ def _alert(alert: Alert, finding: int) -> list[Any]:
 
 
 def _thread(witness: tuple[Any, ...]) -> list[Any]:
-    *plain, tally, groups, news, told, numbers = witness
+    *plain, tally, groups, news, sent, numbers = witness
     alerts = [
-        [alert.fingerprint, *_alert(alert, number)] for alert, number in zip(told, numbers, strict=True)
+        [alert.fingerprint, *_alert(alert, number)] for alert, number in zip(sent, numbers, strict=True)
     ]
     return [*plain, asdict(tally), sorted(groups), news, alerts]
 
@@ -106,12 +106,12 @@ def _dumps(body: object) -> str:
     return json.dumps(body, separators=(",", ":"))
 
 
-def _state(told: tuple[int, int, dict[str, int]]) -> list[Any]:
-    return list(told)
+def _state(state: tuple[int, int, dict[str, int]]) -> list[Any]:
+    return list(state)
 
 
-def _group(told: tuple[int, bool, frozenset[str], frozenset[str]]) -> list[Any]:
-    next_look, looked, alerts, former = told
+def _group(group: tuple[int, bool, frozenset[str], frozenset[str]]) -> list[Any]:
+    next_look, looked, alerts, former = group
     return [next_look, looked, sorted(alerts), sorted(former)]
 
 
@@ -165,12 +165,12 @@ def _read_alert(name: str, value: list[Any], findings: dict[int, Finding]) -> Al
 
 
 def _read_thread(value: list[Any], findings: dict[int, Finding]) -> Thread:
-    *plain, tally, groups, news, told = value
+    *plain, tally, groups, news, last_alerts = value
     offenders = tuple((name, count) for name, count in tally["offenders"])
     return Thread(
         **dict(zip(_PLAIN, plain, strict=True)),
         tally=Tally(**{**tally, "offenders": offenders}),
         news=[findings[number] for number in news],
         groups=set(groups),
-        told=[_read_alert(name, rest, findings) for name, *rest in told],
+        last_alerts=[_read_alert(name, rest, findings) for name, *rest in last_alerts],
     )

@@ -139,7 +139,7 @@ class SilenceFiles:
         try:
             body = parsed(path.read_bytes())
             if body.pop("format") != FORMAT:
-                raise ValueError("unknown format")  # noqa: TRY301 - told with the other damages
+                raise ValueError("unknown format")  # noqa: TRY301 - reported with the other damages
             silence = _silence(body)
             if _name(silence) != name:
                 raise ValueError("its name does not match its content")  # noqa: TRY301 - as above

@@ -129,10 +129,10 @@ def _fitting(value: str) -> str:
 
 def _ended(notification: Notification, now_ms: int) -> list[Json]:
     """Return an end for each label set sent before that no alert has now."""
-    told = {name: json.loads(labels) for name, labels in notification.state.items()}
+    posted = {name: json.loads(labels) for name, labels in notification.state.items()}
     own = [labels_for(alert.labels) for alert in notification.alerts]
     past = _moment(now_ms)
-    return [{"labels": old, "startsAt": past, "endsAt": past} for old in told.values() if old not in own]
+    return [{"labels": old, "startsAt": past, "endsAt": past} for old in posted.values() if old not in own]
 
 
 def _moment(ms: int) -> str:

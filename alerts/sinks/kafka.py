@@ -127,7 +127,7 @@ class KafkaSink:
     def _write(
         self, producer: Producer, notification: Notification, now_ms: int, outcome: list[KafkaError | None]
     ) -> None:
-        def told(error: KafkaError | None, _: Any) -> None:  # noqa: ANN401 - the client's record
+        def on_delivery(error: KafkaError | None, _: Any) -> None:  # noqa: ANN401 - the client's record
             outcome.append(error)
 
         labels = notification.labels
@@ -138,7 +138,7 @@ class KafkaSink:
                 json.dumps(payload_of(notification, now_ms)).encode(),
                 group.encode(errors="backslashreplace"),
                 headers={"key": short(notification.key).encode()},
-                on_delivery=told,
+                on_delivery=on_delivery,
             )
         except (KafkaException, BufferError) as error:
             first = error.args[0] if error.args else None

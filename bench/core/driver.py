@@ -54,7 +54,11 @@ def run(options: argparse.Namespace, storage: Storage) -> list[tuple[float, floa
     made = world(options.groups, 3, 10)
     serving = Serving(settings, storage, "bench", Notices(), ParquetFindings(storage))
     alerting = Alerting(
-        settings, storage, "bench", told=serving.tallies.sent, failing=lambda why: print(why, flush=True)
+        settings,
+        storage,
+        "bench",
+        on_attempt=serving.tallies.sent,
+        failing=lambda why: print(why, flush=True),
     )
     ledger = Ledger(storage.ledger)
     writer = BatchWriter(

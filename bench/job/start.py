@@ -32,7 +32,7 @@ from rebalance_monitor.lab.cluster.broker import LabBroker
 if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.engine.batch.batches import BatchKey
-    from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.outputs.sinks import Publication
 
 OUT = Path(__file__).parents[2] / "build" / "bench" / "start.json"
 SPREAD = "local-cluster[2,1,3072]"
@@ -52,11 +52,11 @@ class FirstBatch:
     def start(self, committed: Snapshot) -> None:
         """Nothing to forget."""
 
-    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
+    def write(self, key: BatchKey, publication: Publication) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Count what is told."""
-        self.findings += len(telling.findings)
-        self.live_kinds.update(finding.kind for finding in telling.findings if not finding.history)
-        self.rows += telling.batch.rows
+        self.findings += len(publication.findings)
+        self.live_kinds.update(finding.kind for finding in publication.findings if not finding.history)
+        self.rows += publication.batch.rows
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - as above
         """End the job if only the first batch is wanted."""

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.engine.batch.batches import BatchKey
-    from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.outputs.sinks import Publication
 
 OUT = Path(__file__).parents[2] / "build" / "bench" / "steady.json"
 LIVE_S = 150.0
@@ -61,10 +61,10 @@ class Listener:
     def start(self, committed: Snapshot) -> None:
         """Nothing to forget."""
 
-    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
+    def write(self, key: BatchKey, publication: Publication) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Keep the times of the findings until the batch is final."""
-        self.told = [f.at for f in telling.findings if not f.history and f.offset is not None]
-        self.batches.append((time.monotonic(), telling.batch.rows, telling.batch.state_bytes))
+        self.told = [f.at for f in publication.findings if not f.history and f.offset is not None]
+        self.batches.append((time.monotonic(), publication.batch.rows, publication.batch.state_bytes))
         if self.told or len(self.batches) >= EMPTY_ENOUGH:
             self.live.set()
 

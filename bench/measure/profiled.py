@@ -41,7 +41,7 @@ PYTHON = {
     "worker: folding and judging": r"step \(streaming",
     "worker: the rest of a task": r"worker \(pyspark|daemon\.py",
     "driver: reading the operator's rows": r"read_batch|collect \(pyspark",
-    "driver: telling a batch": r"writer\.py",
+    "driver: publication a batch": r"writer\.py",
     "driver: keeping tables": r"keeper\.py|table_upkeep|_keep_groups",
     "driver: looking at the brokers": r"probe\.py|asking\.py|kafka/|broker_val|topic\.py|admin\.py",
     "driver: page and metrics": r"uvicorn|dashboard/web|metrics",

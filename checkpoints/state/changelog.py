@@ -2,7 +2,7 @@
 
 Before a batch is applied, its offsets and its time are written: a batch that was begun runs again as the same
 batch. State follows every few seconds: the shards that changed, then a commit. It becomes durable with the
-next batch's write; a state that is lost costs batches that run again, and the ledger knows which were told.
+next batch's write. A state that is lost costs batches that run again; the ledger knows which are published.
 
 File: `magic | frames`. Frame: `u8 kind | u32 length | u32 crc32 of kind and content | content`.
 `H` {query, topic}, `S` a lane of shards (codec), `C` {batch, now, ends}, `B` {batch, now, limited, until}.
@@ -183,20 +183,21 @@ def recover(content: bytes) -> Recovered:
 def _take(found: Recovered, kind: bytes, body: bytes, changed: dict[int, Stored]) -> None:
     match kind:
         case b"H":
-            told = json.loads(body)
-            found.query, found.topic = str(told["query"]), str(told["topic"])
+            entry = json.loads(body)
+            found.query, found.topic = str(entry["query"]), str(entry["topic"])
         case b"S":
             changed |= {shard: stored for (shard, _), stored in decode_lane(body).items()}
         case b"C":
-            told = json.loads(body)
-            found.batch, found.now, found.ends = int(told["batch"]), int(told["now"]), _offsets(told["ends"])
+            entry = json.loads(body)
+            found.batch, found.now = int(entry["batch"]), int(entry["now"])
+            found.ends = _offsets(entry["ends"])
             found.stored |= changed
             found.begun, found.is_whole = [], True
             changed.clear()
         case b"B":
-            told = json.loads(body)
-            until = _offsets(told.pop("until"))
-            found.begun.append(Begun(**told, until=until))
+            entry = json.loads(body)
+            until = _offsets(entry.pop("until"))
+            found.begun.append(Begun(**entry, until=until))
         case _:
             raise ValueError(f"unknown frame {kind!r}")
 
@@ -231,8 +232,8 @@ def _json(body: Mapping[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def _offsets(told: Mapping[str, Any]) -> dict[int, int]:
-    return {int(partition): int(offset) for partition, offset in told.items()}
+def _offsets(ends: Mapping[str, Any]) -> dict[int, int]:
+    return {int(partition): int(offset) for partition, offset in ends.items()}
 
 
 def _name(number: int) -> str:

@@ -6,9 +6,9 @@ header | u32 length | index | groups)`. Sizes and lengths are in bytes, integers
 damage within one shard's blob costs that shard alone. The header is a JSON array in the order of the
 dataclass fields. The index is three arrays: names, next wakes (ms) and lengths of the groups, so that C code
 takes thousands of untouched groups apart and together. A group is an array in the order of its struct's
-fields. Index and groups are MessagePack: JSON took half of the whole step. What MessagePack cannot say (a
-lone surrogate, a number beyond 64 bits) makes them JSON; the first byte tells. A group is decoded on first
-touch only; what was not touched is written back byte for byte. Groups of the version before are all decoded
+fields. Index and groups are MessagePack: JSON took half of the whole step. What MessagePack cannot encode (a
+lone surrogate, a number beyond 64 bits) makes them JSON; the first byte says which. A group is decoded on
+first touch only; an untouched one is written back byte for byte. Groups of the version before are all decoded
 and upgraded as its blob is read (`upgrade.py`). An unknown version is refused with `StateVersionError`;
 corrupt bytes raise `StateCorruptError`.
 """

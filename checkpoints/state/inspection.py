@@ -1,4 +1,4 @@
-"""What lies in a job's folder: the state generations, which of them is in use, and what may go.
+"""What lies in a job's folder: the state generations, which of them is in use, and which may be removed.
 
 Reads the manifest and Spark's log only: no Spark, no broker. Only whole generations that the manifest does
 not name are ever removed; ledger, findings and tables never. Where Spark keeps a generation elsewhere its

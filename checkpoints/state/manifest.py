@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 FORMAT = 3
 READ = frozenset({2, FORMAT})
+# The key of `unpublished` in the file, which versions before this one read too.
+_UNPUBLISHED = "untold"
 """Formats that are read. The first has no checksum."""
 
 
@@ -57,8 +59,8 @@ class Manifest:
     catching_up: shard -> end offset found when this state was started; what lies before it is history.
     It is part of the manifest because a batch that is run again must see the same history.
     rebuild: the value of `storage.rebuild` then: another one asks for a new state, once. elsewhere: the URI
-    below which Spark's checkpoint lies, "" beside the manifest. untold: why the state before was given up,
-    until that is published. skip: partition -> offset behind which it is read (`source.skip`).
+    below which Spark's checkpoint lies, "" beside the manifest. unpublished: why the state before was given
+    up, until a finding says so. skip: partition -> offset behind which it is read (`source.skip`).
     """
 
     identity: Identity
@@ -66,7 +68,7 @@ class Manifest:
     catching_up: dict[int, int]
     rebuild: str = ""
     elsewhere: str = ""
-    untold: str = ""
+    unpublished: str = ""
     skip: dict[int, int] = field(default_factory=dict)
 
     def grown(self, identity: Identity) -> Manifest:
@@ -112,7 +114,9 @@ def read_manifest(path: Place) -> Manifest | None:
 
 def write_manifest(path: Place, manifest: Manifest) -> None:
     """Replace the manifest at `path`, durably. Raises OSError."""
-    replace_file(path, seal({"format": FORMAT, **asdict(manifest)}, indent=1))
+    body = asdict(manifest)
+    body[_UNPUBLISHED] = body.pop("unpublished")
+    replace_file(path, seal({"format": FORMAT, **body}, indent=1))
 
 
 def next_generation(state_folder: Place) -> int:
@@ -128,7 +132,7 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
         catching_up={int(shard): int(end) for shard, end in body["catching_up"].items()},
         rebuild=str(body["rebuild"]),
         elsewhere=str(body["elsewhere"]),
-        untold=str(body["untold"]),
+        unpublished=str(body[_UNPUBLISHED]),
         # States of before have skipped nothing.
         skip={int(shard): int(offset) for shard, offset in body.get("skip", {}).items()},
     )

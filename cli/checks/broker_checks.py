@@ -240,8 +240,8 @@ def group_values(admin: "ClusterAdmin", _settings: "Settings") -> Result:
         return Result(name, ok=True, found="not asked: groups have timeouts of their own since Kafka 4.0")
     # A group need not exist to be asked for; the permission is wanted before there is one.
     groups = admin.epoch_based_groups() or {f"{GROUP_PREFIX}-doctor": "consumer"}
-    told = admin.session_timeouts_of(groups)
-    missing = sorted(group for group in groups if told.get(group) is None)
+    timeouts = admin.session_timeouts_of(groups)
+    missing = sorted(group for group in groups if timeouts.get(group) is None)
     found = f"DescribeConfigs on {len(groups) - len(missing)} of {counted(len(groups), 'group')} asked"
     if missing:
         found = f"no DescribeConfigs on {len(missing)} of {counted(len(groups), 'group')} asked, such as "

@@ -134,14 +134,14 @@ def copy_topic(
 
 def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, int]:
     """Ask the brokers for the values that detection needs; values that they do not return are left out."""
-    told = {
+    values = {
         "offsets_retention_ms": admin.offsets_retention_ms(),
         "max_message_bytes": admin.max_message_bytes(topic),
         "session_timeout_848_ms": admin.session_timeout_848_ms(),
         "session_timeout_share_ms": admin.session_timeout_share_ms(),
         "session_timeout_streams_ms": admin.session_timeout_streams_ms(),
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class _Samples:

@@ -59,7 +59,7 @@ class HeavyRecord:
 
     @property
     def weight(self) -> float:
-        """Its bytes, as far as anybody knows."""
+        """Its bytes, as far as they are known."""
         return self.bytes if self.bytes >= 0 else float("inf")
 
 

@@ -99,10 +99,10 @@ class ClusterAdmin:
         """Give each of the topics, or Kafka's name of why it is unknown. Needs Describe on each."""
         from kafka.errors import for_code  # noqa: PLC0415
 
-        told = self._call(lambda: self._client.describe_topics(list(names))) if names else []
+        described = self._call(lambda: self._client.describe_topics(list(names))) if names else []
         return {
             one["name"]: for_code(one["error_code"]).message if one["error_code"] else _topic(one)
-            for one in told
+            for one in described
         }
 
     def list_offsets(self, topics: Mapping[str, Topic], stamp: int, *, committed: bool = False) -> Outcomes:
@@ -129,8 +129,8 @@ class ClusterAdmin:
 
     def log_ends(self, name: str = OFFSETS_TOPIC) -> dict[int, tuple[int, int]]:
         """Return partition -> (next offset, epoch of the leader that returned it; -1 if it returns none)."""
-        told = self._answers(name, -1).items()
-        return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in told}
+        answers = self._answers(name, -1).items()
+        return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in answers}
 
     def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
         """Give where the leaders' logs end those epochs, by partition (requests/leader_epochs.py)."""
@@ -204,11 +204,15 @@ class ClusterAdmin:
             # A group need not exist to be asked for; the permission is wanted before there is one.
             asked = typed if typed or old else {CLIENT_ID: "consumer"}
             usual = {kind: self._session_timeout(kind) for kind in set(asked.values())}
-            told = self.session_timeouts_of(asked)
+            timeouts = self.session_timeouts_of(asked)
         except DependencyError:
             return None
-        own = {group: told[group] for group in typed if told.get(group) not in {None, usual[typed[group]]}}
-        return own if old else own | {group: None for group in asked if told.get(group) is None}
+        own = {
+            group: timeouts[group]
+            for group in typed
+            if timeouts.get(group) not in {None, usual[typed[group]]}
+        }
+        return own if old else own | {group: None for group in asked if timeouts.get(group) is None}
 
     def epoch_based_groups(self) -> dict[str, str]:
         """Give the type (consumer, share, streams) of each epoch-based group that we may list."""
@@ -317,8 +321,8 @@ class ClusterAdmin:
 
         resources = [ConfigResource(kind, name, keys) for name in names]
         answer = self._call(lambda: self._client.describe_configs(resources, config_filter="all"))
-        told = answer.get(kind.lower(), {})
-        return {name: {key: one["value"] for key, one in values.items()} for name, values in told.items()}
+        found = answer.get(kind.lower(), {})
+        return {name: {key: one["value"] for key, one in values.items()} for name, values in found.items()}
 
     def _call(self, ask: Callable[[], T]) -> T:
         """Ask, and turn the client's errors into sentences."""

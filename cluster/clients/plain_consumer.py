@@ -76,13 +76,13 @@ class Failure:
     number: int
 
     def code(self) -> int:
-        """Give it."""
+        """Give the number."""
         return self.number
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something is that is no record."""
+    """The place of an event that is no record."""
 
     partition: int
     offset: int
@@ -99,7 +99,7 @@ class PlainConsumer:
         self._consumer: Any = None
         self._places: Sequence[Any] = ()
         # Partition -> the last end that the broker returned.
-        self._told: dict[int, int] = {}
+        self._reported: dict[int, int] = {}
 
     def assign(self, places: Sequence[Any]) -> None:
         """Read these partitions from their offsets."""
@@ -160,10 +160,10 @@ class PlainConsumer:
         found = []
         for partition in self._consumer.assignment() - self._consumer.paused():
             number, end = partition.partition, self._consumer.highwater(partition)
-            if end is None or self._told.get(number) == end:
+            if end is None or self._reported.get(number) == end:
                 continue
             if self._consumer.position(partition) >= end:
-                self._told[number] = end
+                self._reported[number] = end
                 found.append(Place(number, end))
         return found
 

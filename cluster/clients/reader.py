@@ -88,7 +88,7 @@ class Reading:
 
     `start`: the first offsets; `until`: stop before these (None: no end); `duration_s`: stop after this long;
     `stop`: stop when set. `reached` and `leader_epochs` are filled while reading: next offset, last leader
-    epoch of a batch (-1 where brokers tell none).
+    epoch of a batch (-1 where brokers report none).
     """
 
     start: Mapping[int, int]
@@ -147,7 +147,7 @@ def behind(firsts: Mapping[int, int], skip: Mapping[int, int], ends: Mapping[int
 
 
 def last_of_batch(properties: Mapping[str, str], topic: str, partition: int, offset: int) -> int:
-    """Return the last offset of the batch that holds `offset`; `offset` where nobody says."""
+    """Return the last offset of the batch that holds `offset`; `offset` where it is unknown."""
     try:
         with ClusterAdmin(properties, explains=False) as admin:
             found = admin.batch_end(partition, offset, topic)
@@ -281,7 +281,7 @@ class RecordReader:
         )
 
     def _heed(self, message: Any) -> None:  # noqa: ANN401 - the library has no types
-        """Act on an event that is no record: an end of partition, or an error worth stopping for."""
+        """Act on an event that is no record: an end of partition, or an error that ends the reading."""
         from confluent_kafka import KafkaError  # noqa: PLC0415
 
         error = message.error()

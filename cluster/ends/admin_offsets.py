@@ -40,11 +40,11 @@ class AdminOffsets:
 
     def describe(self, topics: Collection[str]) -> Described:
         """Return which of the topics exist, with how many partitions. Needs Describe on each."""
-        told = self._admin.describe_topics(sorted(topics))
-        self._known |= {name: one for name, one in told.items() if isinstance(one, Topic)}
-        wrong = {name: one for name, one in told.items() if isinstance(one, str)}
+        described = self._admin.describe_topics(sorted(topics))
+        self._known |= {name: one for name, one in described.items() if isinstance(one, Topic)}
+        wrong = {name: one for name, one in described.items() if isinstance(one, str)}
         return Described(
-            {name: (one.partitions, one.id) for name, one in told.items() if isinstance(one, Topic)},
+            {name: (one.partitions, one.id) for name, one in described.items() if isinstance(one, Topic)},
             frozenset(name for name, why in wrong.items() if why in GONE),
             {name: why for name, why in wrong.items() if why not in GONE},
         )
@@ -56,10 +56,10 @@ class AdminOffsets:
             return Offsets()
         found = {name: [UNKNOWN] * count for name, count in topics.items()}
         errors: dict[str, int] = {}
-        told = self._admin.list_offsets(
+        answers = self._admin.list_offsets(
             known, EARLIEST if which is Which.EARLIEST else LATEST, committed=which is Which.STABLE
         )
-        for (name, partition), outcome in told.items():
+        for (name, partition), outcome in answers.items():
             if isinstance(outcome, str):
                 errors[outcome] = errors.get(outcome, 0) + 1
             elif partition < len(found[name]):

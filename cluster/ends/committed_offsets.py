@@ -40,15 +40,15 @@ class CommittedOffsets:
         """Ask for all committed offsets of these groups. Needs Describe on each."""
         try:
             self._admin = self._admin or ClusterAdmin(self._properties, TIMEOUT_MS, explains=False)
-            told = self._admin.committed_offsets(groups)
+            answers = self._admin.committed_offsets(groups)
         except DependencyError:
             self.close()
             return Answers(refused=dict.fromkeys(groups, NOT_CONNECTED))
-        refused = {group: why for group, why in told.items() if isinstance(why, str)}
+        refused = {group: why for group, why in answers.items() if isinstance(why, str)}
         if refused:
             # A coordinator that has moved is looked up by a new connection only.
             self.close()
-        return Answers({group: one for group, one in told.items() if not isinstance(one, str)}, refused)
+        return Answers({group: one for group, one in answers.items() if not isinstance(one, str)}, refused)
 
     def close(self) -> None:
         """Close the connection; the next question makes another."""

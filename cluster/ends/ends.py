@@ -6,7 +6,7 @@ transaction the last stable ones in each round. So topics that were created, del
 partitions are followed within a minute. Above `MANY` partitions of topics, or `FOLLOWED` that groups consume,
 rounds come less often, in proportion: what a round costs the client and the driver grows with them. After the
 ends the coordinators are asked for the committed offsets of groups that may commit by transactions. Nothing
-here raises: what is missing is said in the sample.
+here raises: the sample says what is missing.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Rounds:
         if is_due:
             self._described, self._described_at = self._client.describe(wanted), asked_at
             self._asked = wanted
-        known = {name: told[0] for name, told in self._described.topics.items() if name in wanted}
+        known = {name: described[0] for name, described in self._described.topics.items() if name in wanted}
         latest = self._client.ends(known)
         earliest = self._client.ends(known, Which.EARLIEST) if is_due else Offsets()
         stable = self._stable(known, latest, everywhere=is_due)
@@ -118,7 +118,7 @@ class Rounds:
             latest=latest.offsets,
             earliest=earliest.offsets,
             stable=stable,
-            ids={name: told[1] for name, told in self._described.topics.items() if name in wanted},
+            ids={name: described[1] for name, described in self._described.topics.items() if name in wanted},
             gone=self._described.gone & wanted,
             partial=missing(self._described.refused, latest.errors, self._refused),
             is_away=is_away(self._described, latest),
@@ -148,8 +148,8 @@ class Rounds:
         They are asked for after the high watermarks, so only an open transaction makes one smaller.
         """
         asked = topics if everywhere else {n: c for n, c in topics.items() if n in self._in_transaction}
-        told = self._client.ends(asked, Which.STABLE).offsets if asked else {}
-        found = {name: ends for name, ends in told.items() if _is_below(ends, latest.offsets.get(name, ()))}
+        stable = self._client.ends(asked, Which.STABLE).offsets if asked else {}
+        found = {name: ends for name, ends in stable.items() if _is_below(ends, latest.offsets.get(name, ()))}
         if everywhere:
             self._in_transaction = frozenset(found)
         return found
@@ -165,8 +165,8 @@ def _is_below(stable: Iterable[int], latest: Iterable[int]) -> bool:
 def is_away(described: Described, latest: Offsets) -> bool:
     """Whether all that failed is the client's own: then no broker answered."""
     reasons = [*described.refused.values(), *latest.errors]
-    told = any(end >= 0 for ends in latest.offsets.values() for end in ends)
-    return bool(reasons) and not told and all(why.startswith(LOCAL) for why in reasons)
+    answered = any(end >= 0 for ends in latest.offsets.values() for end in ends)
+    return bool(reasons) and not answered and all(why.startswith(LOCAL) for why in reasons)
 
 
 def missing(refused: Mapping[str, str], errors: Mapping[str, int], groups: Mapping[str, str]) -> str:
@@ -174,15 +174,15 @@ def missing(refused: Mapping[str, str], errors: Mapping[str, int], groups: Mappi
     parts = []
     if refused:
         names = sorted(refused)
-        told = ", ".join(f"{name} ({refused[name]})" for name in names[:3])
-        parts.append(f"the brokers do not describe {len(names)} of the topics: {told}")
+        listed = ", ".join(f"{name} ({refused[name]})" for name in names[:3])
+        parts.append(f"the brokers do not describe {len(names)} of the topics: {listed}")
     if errors:
-        told = ", ".join(f"{count} {why}" for why, count in sorted(errors.items()))
-        parts.append(f"the ends of {sum(errors.values())} of the partitions are not known: {told}")
+        listed = ", ".join(f"{count} {why}" for why, count in sorted(errors.items()))
+        parts.append(f"the ends of {sum(errors.values())} of the partitions are not known: {listed}")
     if groups:
-        told = ", ".join(f"{name} ({groups[name]})" for name in sorted(groups)[:3])
+        listed = ", ".join(f"{name} ({groups[name]})" for name in sorted(groups)[:3])
         parts.append(
-            f"the brokers do not return the committed offsets of {len(groups)} of the groups: {told}"
+            f"the brokers do not return the committed offsets of {len(groups)} of the groups: {listed}"
         )
     return "; ".join(parts)
 

@@ -95,14 +95,14 @@ class OffsetsClient:
             asked = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
             for name, future in asked.items():
                 try:
-                    told = future.result()
+                    description = future.result()
                 except Exception as error:  # noqa: BLE001 - whatever the library raises is this topic's outcome
                     if _name_of(error) in _NO_TOPIC:
                         gone.add(name)
                     else:
                         refused[name] = _name_of(error)
                 else:
-                    found[name] = len(told.partitions), _id_of(told)
+                    found[name] = len(description.partitions), _id_of(description)
         return Described(found, frozenset(gone), refused)
 
     def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:
@@ -139,8 +139,8 @@ def _name_of(error: Exception) -> str:
     return str(name()) if callable(name) else type(error).__name__
 
 
-def _id_of(told: Any) -> str:  # noqa: ANN401 - the library has no types
-    return "" if told.topic_id is None else str(told.topic_id)
+def _id_of(description: Any) -> str:  # noqa: ANN401 - the library has no types
+    return "" if description.topic_id is None else str(description.topic_id)
 
 
 def _chunks(names: list[str], size: int) -> Iterable[list[str]]:

@@ -56,9 +56,9 @@ def _learn(state: GroupState) -> bool:
     fits = [found for share in _shares(state) if (found := _fitting(state, asked, share))]
     if not asked or not fits:
         return False
-    told = {name: sorted({topic for found in fits for topic in found[name]}) for name in asked}
+    fitting = {name: sorted({topic for found in fits for topic in found[name]}) for name in asked}
     before = dict(state.subscriptions.aliases)
-    state.subscriptions.aliases = _propagated({**state.subscriptions.aliases, **told})
+    state.subscriptions.aliases = _propagated({**state.subscriptions.aliases, **fitting})
     return state.subscriptions.aliases != before
 
 

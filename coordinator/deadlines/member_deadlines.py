@@ -118,6 +118,6 @@ def last_sign(state: GroupState, member: Member) -> int:
 def _poll(member: Member, usual: int, session: Deadline) -> Deadline | None:
     family = FAMILIES[member.family]
     at = usual + member.rebalance_timeout + family.poll_late(member.session_timeout)
-    told = member.silent_count > 1 or member.silent_at > session.at
-    hidden = told or family.enforces_poll is False or at <= session.at
+    published = member.silent_count > 1 or member.silent_at > session.at
+    hidden = published or family.enforces_poll is False or at <= session.at
     return None if hidden else Deadline(at, "poll", session.basis)

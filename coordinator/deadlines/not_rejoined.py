@@ -104,8 +104,9 @@ def by_summary(
 ) -> Awaited:
     """Return the members that, by the group's summary, hold a join phase seen since `since` (ms).
 
-    Only those `listed`, where the brokers told who is left. `commits` of its members are known until `now`
-    (ms); None: no more is known than the summary says, and only until it was made. `exact` as of `awaited`.
+    Only members that are `listed`, where the brokers listed the group. `commits` of its members are known
+    until `now` (ms); None: no more is known than the summary says, and only until it was made. `exact` as of
+    `awaited`.
     """
     members = summary.get("member_list", ())
     until = int(summary.get("as_of", -1)) if commits is None else now
@@ -118,7 +119,7 @@ def by_summary(
     if until < since + rejoining.MARGIN_MS:
         seen = [replace(one, last_commit=-1) for one in seen]
     before = {one["member_id"] for one in members}
-    # Newcomers are told apart only where the summary lists all members.
+    # Newcomers are known only where the summary lists all members.
     came = [] if hidden else [one for one in listed or () if one[0] not in before]
     return awaited(_with_successors(seen, came), since, until, hidden, exact=exact)
 
@@ -279,9 +280,9 @@ def _entry(member: Seen) -> MemberEntry:
 
 def _cause(member: Seen, finding: Finding, lasted: int, waits: Awaited) -> CauseEntry:
     """Name a member that has not rejoined, with the numbers to check."""
-    whom = f"it, or another of {len(waits.members)} members," if waits.any_of else "it"
+    awaited = f"it, or another of {len(waits.members)} members," if waits.any_of else "it"
     verb = "waited" if finding.phase == "resolved" else "has waited"
-    why = f"the join phase {verb} for {whom} for {seconds(lasted)}"
+    why = f"the join phase {verb} for {awaited} for {seconds(lasted)}"
     if member.last_commit >= 0:
         why += f"; its last commit was {seconds(max(0, finding.at - member.last_commit))} ago"
     names = (member.member_id, member.client_id, member.host, member.instance_id)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MARGIN_MS = 2_000
-"""Commits this much (or twice the member's usual interval) apart from others' are told apart."""
+"""Commits this much (or twice the member's usual interval) apart from others' count as apart."""
 
 _ODDS = 0.05
 """Odds that one member has not rejoined, before its commits and the length of the phase are known."""

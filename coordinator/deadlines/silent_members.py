@@ -65,8 +65,8 @@ def due(state: GroupState, settings: DetectionSettings, now: int, ahead: Watched
         if deadline.basis == "traffic" and deadline.at + settings.grace_ms <= now:
             continue
         # A summary that is due, or counts down already, comes again by itself.
-        told = state.dirty or not _counts_down(deadline)
-        after = settings.grace_ms if told else -(member.session_timeout // 2)
+        published = state.dirty or not _counts_down(deadline)
+        after = settings.grace_ms if published else -(member.session_timeout // 2)
         earliest = min(earliest, deadline.at + after)
     return earliest
 

@@ -187,17 +187,18 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     """Return what survivors say of the phase."""
     quiet = quiet_of(evidence.survivors)
     grid = grid_of(evidence, quiet)
-    told = [(trace, of_survivor(trace, evidence.since, by)) for trace in evidence.survivors if trace.gaps]
+    committing = [trace for trace in evidence.survivors if trace.gaps]
+    survivors = [(trace, of_survivor(trace, evidence.since, by)) for trace in committing]
     between = any(client_of(one).between for one in evidence.departed)
-    busy = max([one.usual for _, one in told if between or one.timer < _TIMED], default=0.0)
+    busy = max([one.usual for _, one in survivors if between or one.timer < _TIMED], default=0.0)
     span = span_of(grid, evidence.session, evidence.aborted, busy)
     if evidence.kept or evidence.joined:
         near = quiet // -_NEAR_MS * -_NEAR_MS
         free, held = _prior(grid, span, evidence.deadline, busy, near, evidence.kept, by)
     else:
         free, held = _emptied(grid, span)
-    if told:
-        at_end, at_start = _survived(evidence, grid, span, told, by)
+    if survivors:
+        at_end, at_start = _survived(evidence, grid, span, survivors, by)
         free, held = free * at_end, held * at_start
     return Phase(grid, free, held, span)
 
@@ -262,13 +263,13 @@ def _emptied(grid: Grid, span: Span) -> tuple[Array, Array]:
 
 
 def _survived(
-    evidence: Evidence, grid: Grid, span: Span, told: Sequence[tuple[Trace, Intervals]], by: Fitted
+    evidence: Evidence, grid: Grid, span: Span, survivors: Sequence[tuple[Trace, Intervals]], by: Fitted
 ) -> tuple[Array, Array]:
     """Return how likely the last commits of survivors are if the phase ended with one, and if it was held."""
     broad = by.stray_cooperative if evidence.cooperative else by.stray
     wide = broad / max(evidence.since, 1_000.0)
-    since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in told]
-    rows = [until_rejoined(trace, intervals, by) for trace, intervals in told]
+    since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in survivors]
+    rows = [until_rejoined(trace, intervals, by) for trace, intervals in survivors]
     seen = Mixtures(rows).over(since, grid.around)
     seen *= 1 - broad
     ages = len(grid.table)
@@ -286,13 +287,13 @@ def _survived(
     within = span.begun(seen)
     within -= middle[:, None, :]
     np.maximum(within, 0.0, out=within)
-    late = lateness([trace for trace, _ in told], by)[:, None]
+    late = lateness([trace for trace, _ in survivors], by)[:, None]
     within *= ((1 - late) / span.spread.reshape(1, -1)).reshape(within.shape)
     inside *= late
     inside += wide
     within += inside[:, None, :]
     at_start = np.multiply.reduce(within, axis=0)
-    if len(told) == 1:
+    if len(survivors) == 1:
         return at_end, at_start
     near = before - after
     np.maximum(near, 0.0, out=near)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.decoders import GroupMember, Row
 
-MAX_TOLD = 200
+MAX_FINDINGS = 200
 TOLD = frozenset(
     {
         Kind.REBALANCE,
@@ -87,7 +87,7 @@ class Dossier:
 
     group: str
     coordinator: ShardCoordinator
-    findings: deque[Finding] = field(default_factory=lambda: deque(maxlen=MAX_TOLD))
+    findings: deque[Finding] = field(default_factory=lambda: deque(maxlen=MAX_FINDINGS))
     subscriptions: dict[str, tuple[str, ...]] = field(default_factory=dict)
     assignors: dict[str, str] = field(default_factory=dict)
     gaps: Gaps = field(default_factory=dict)
@@ -160,13 +160,13 @@ class Dossier:
     def close(self) -> None:
         """Nothing follows: a tombstone that was the last word is a removal."""
         out = self.coordinator.tick(self.newest + CLOSES_AFTER_MS)
-        self.findings += [told.finding for told in out if isinstance(told, FindingOut)]
+        self.findings += [output.finding for output in out if isinstance(output, FindingOut)]
 
     def _on_row(self, row: Row) -> None:
         state = self.state
         before = {m.member_id: (m.last_commit, m.commits) for m in state.members} if state else {}
         out = self.coordinator.on_row(row)
-        self.findings += [told.finding for told in out if isinstance(told, FindingOut)]
+        self.findings += [output.finding for output in out if isinstance(output, FindingOut)]
         if row.row_kind == rows.COMMIT_RUN:
             self._count(min(row.commit_ts, row.record_ts), row.count)
             if state:
@@ -210,9 +210,10 @@ class Dossier:
 
 
 def _work(member: GroupMember) -> Work:
-    given, told = decode_connect_assignment(member.assignment), decode_connect_metadata(member.subscription)
+    given = decode_connect_assignment(member.assignment)
+    metadata = decode_connect_metadata(member.subscription)
     runs = () if isinstance(given, Failure) else given.assignment
-    offset = None if isinstance(told, Failure) else told.config_offset
+    offset = None if isinstance(metadata, Failure) else metadata.config_offset
     named = tuple(sorted(one.connector for one in runs if CONNECTOR in one.tasks))
     return Work(named, sum(task != CONNECTOR for one in runs for task in one.tasks), offset)
 

@@ -249,14 +249,14 @@ def _unowned(
     if state.group_type != "classic" or state.protocol_type != "consumer" or state.protocol in COOPERATIVE:
         return []
     every = {topic for topics in asked.values() for topic in topics}
-    told = []
+    lines = []
     for topic in sorted(every.difference(state.topics))[:_MAX_UNOWNED]:
         names = sorted({one.client_id for one in state.members if topic in asked[one.member_id]})
         count = partitions.get(topic, -1)
         what = f"it has {count} partitions, which nobody reads" if count > 0 else "it does not exist"
         known = what if count >= 0 else "whether it exists was not asked of the brokers"
-        told.append(f"{topic} is subscribed to by {', '.join(names[:3])} and owned by no member: {known}")
-    return told
+        lines.append(f"{topic} is subscribed to by {', '.join(names[:3])} and owned by no member: {known}")
+    return lines
 
 
 def _notes(

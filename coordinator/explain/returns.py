@@ -132,8 +132,8 @@ def _often(facts: Facts, *hows: How, least: int = _SEVERAL) -> list[tuple[tuple[
 
 def _family(facts: Facts) -> str:
     """Return the client family that most members had, "" if unknown."""
-    told = (finding.details.get("family") for finding in reversed(facts.findings))
-    return next((str(name) for name in told if name), "")
+    families = (finding.details.get("family") for finding in reversed(facts.findings))
+    return next((str(name) for name in families if name), "")
 
 
 def unclosed_clients(facts: Facts) -> set[tuple[str, str]]:

@@ -29,11 +29,11 @@ _CHURN = frozenset({Cause.MEMBER_JOINED, Cause.MEMBER_LEFT, Cause.FIRST_START, C
 
 def interval(findings: Iterable[Finding]) -> int | None:
     """Return the usual time (ms) between arrivals where members only join and leave, at even intervals."""
-    told = [one for one in findings if one.kind in _GENERATIONS and one.phase in {None, "opened"}]
-    if any(one.kind is Kind.REBALANCE_FAILED for one in told) or not all(map(_is_churn, told)):
+    generations = [one for one in findings if one.kind in _GENERATIONS and one.phase in {None, "opened"}]
+    if any(one.kind is Kind.REBALANCE_FAILED for one in generations) or not all(map(_is_churn, generations)):
         return None
-    goodbyes = sum(_has(one, Cause.MEMBER_LEFT) for one in told)
-    return _usual([one.at for one in told if _came(one)]) if goodbyes >= _LEAST - 1 else None
+    goodbyes = sum(_has(one, Cause.MEMBER_LEFT) for one in generations)
+    return _usual([one.at for one in generations if _came(one)]) if goodbyes >= _LEAST - 1 else None
 
 
 def _is_churn(finding: Finding) -> bool:

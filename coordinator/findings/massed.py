@@ -54,14 +54,14 @@ def massed(findings: Sequence[Finding]) -> list[Finding]:
             beside[_key(one)].append(one)
     events = {one.id: one for one in findings}
     whole = {key: _one_for(found, events) for key, found in beside.items() if len(found) >= MANY}
-    told: list[Finding] = []
+    result: list[Finding] = []
     for one in findings:
         key = _key(one) if one.kind in BESIDE and one.causes else None
         if key is None or key not in whole:
-            told.append(bounded(one))
+            result.append(bounded(one))
         elif one is beside[key][0]:
-            told.append(bounded(whole[key]))
-    return told
+            result.append(bounded(whole[key]))
+    return result
 
 
 def bounded(finding: Finding) -> Finding:
@@ -80,10 +80,10 @@ def bounded(finding: Finding) -> Finding:
 
 def _totals(finding: Finding, roles: Mapping[str, int]) -> dict[str, int]:
     """Return how many members that left, and that joined, a finding is about: listed and not."""
-    told = {role: int(finding.details.get(role, 0)) for role in ROLE_OF.values()}
+    counted = {role: int(finding.details.get(role, 0)) for role in ROLE_OF.values()}
     if finding.kind is Kind.GROUP_EMPTY:
-        told["left"] = finding.members_affected or 0
-    return {role: max(roles.get(role, 0), number) for role, number in told.items()}
+        counted["left"] = finding.members_affected or 0
+    return {role: max(roles.get(role, 0), number) for role, number in counted.items()}
 
 
 def before(event: Finding) -> int | None:
@@ -172,14 +172,14 @@ def _together(causes: Sequence[CauseEntry], roles: Mapping[str, int]) -> tuple[C
         for cause, said in times.items()
         if said >= _SAID and roles.get(ROLE_OF.get(cause, ""), 0) >= MANY
     }
-    told: dict[Cause, CauseEntry] = {}
+    merged: dict[Cause, CauseEntry] = {}
     kept = []
     for entry in causes:
         if entry.cause not in many or not entry.member_id:
             kept.append(entry)
-        elif entry.cause not in told:
+        elif entry.cause not in merged:
             number, role = roles[ROLE_OF[entry.cause]], ROLE_OF[entry.cause]
             why = f"{number:,} members {_WENT[role]}; for example {entry.client_id}: {entry.why}"
-            told[entry.cause] = CauseEntry(entry.cause, entry.confidence, why)
-            kept.append(told[entry.cause])
+            merged[entry.cause] = CauseEntry(entry.cause, entry.confidence, why)
+            kept.append(merged[entry.cause])
     return tuple(kept)

@@ -70,15 +70,15 @@ def _sentences(finding: Finding) -> Iterator[str]:
     )
 
 
-def _cut(told: Any, limit: int = MAX_BYTES) -> Any:  # noqa: ANN401 - JSON
-    if isinstance(told, str):
-        return short(told, limit)
-    if isinstance(told, dict):
+def _cut(content: Any, limit: int = MAX_BYTES) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(content, str):
+        return short(content, limit)
+    if isinstance(content, dict):
         return {
             name: value if name == MEASURED else _cut(value, _LIMITS.get(name, limit))
-            for name, value in told.items()
+            for name, value in content.items()
         }
-    return [_cut(value) for value in told] if isinstance(told, list | tuple) else told
+    return [_cut(value) for value in content] if isinstance(content, list | tuple) else content
 
 
 _LIMITS = {"details": MAX_SENTENCE_BYTES, "why": MAX_SENTENCE_BYTES}

@@ -107,24 +107,24 @@ class Lag:
             "silences": msgspec.to_builtins(self._silences),
         }
 
-    def on_batch(self, told: list[Finding], news: News) -> list[Finding]:
+    def on_batch(self, findings: list[Finding], news: News) -> list[Finding]:
         """Return a batch's findings with what they cost, and the findings that lag decides."""
-        for one in told:
+        for one in findings:
             continuing.learn(self._silences, one)
         for group, handover in news.handed.items():
             self._rebalances.on_handover(group, handover, self.board.groups.get(group))
-        told = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in told]
+        findings = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in findings]
         ended = self.forget(news.removed, news.wall)
         for look in news.looks:
             self.board.coordinators.on_sample(look)
         ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall, news.shards)
         self.board.include(self._unowned.wanted(news.summaries, news.fresh, news.removed))
         self._rebalancing |= news.rebalancing
-        self._rebalancing.update(one.group for one in told if one.group and one.kind in _REBALANCED)
+        self._rebalancing.update(one.group for one in findings if one.group and one.kind in _REBALANCED)
         found = self.on_samples(news.samples, news.summaries, self._rebalancing)
         if news.samples:
             self._rebalancing = set()
-        return [*self.priced(told), *found, *ended]
+        return [*self.priced(findings), *found, *ended]
 
     @property
     def opened(self) -> frozenset[str]:

@@ -160,13 +160,13 @@ class _Portion:
         begins = self._columns.earliest[self._rows]
         kept = np.frombuffer(b"".join([one.kept for one in self._groups]), np.bool_)
         # A commit that is newer than the answer may be of records that were there then.
-        is_told = (begins >= 0) & (self._committed <= asked_at)
+        is_answered = (begins >= 0) & (self._committed <= asked_at)
         gap = self._offset - begins
         # A single offset may be a transaction's marker.
-        lost = is_told & kept & (gap < -MARKER)
+        lost = is_answered & kept & (gap < -MARKER)
         near = (begins >= 0) & (gap >= 0) & (gap < self._waiting)
         found = self._which(lost | near)
-        now = np.where(is_told, gap >= -MARKER, kept).tobytes()
+        now = np.where(is_answered, gap >= -MARKER, kept).tobytes()
         losing, borders = set(found), self._borders.tolist()
         for place, one in enumerate(self._groups):
             if place not in losing and one.kept != (own := now[borders[place] : borders[place + 1]]):

@@ -144,7 +144,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     known, began = state.epochs.stable >= 0, state.epochs.bumped_at
     took, went = max(0, scene.ts - began), len(change.left) + state.changes.uncounted
     renewed = rolling_restarts.renewed(state, change, causes, began)
-    told = causes + successors.causes(state, change, gone, scene.ts, ordered=False)
+    every = causes + successors.causes(state, change, gone, scene.ts, ordered=False)
     found = [
         scene.find(
             Kind.REBALANCE,
@@ -157,7 +157,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
             join_ms_max=took,
             members_affected=len(change.joined) + went + len(change.replaced),
             partitions_affected=sum(len(member.offsets) for member in change.left),
-            causes=told,
+            causes=every,
             members=report.member_entries(change, gone),
             details={"joined": len(change.joined), "left": went, "bumps": state.changes.bumps}
             | report.unlisted(change, gone)

@@ -69,9 +69,9 @@ def is_group_tombstone(found: Decoded) -> bool:
 def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     """Take one record (no group's tombstone) into `state`; returns what it completes."""
     kind = GROUP_TYPES[found.type]
-    told: list[Finding] = []
+    out: list[Finding] = []
     if state.group_type != kind:
-        told = close_incidents.begin_anew(state, scene, kind)
+        out = close_incidents.begin_anew(state, scene, kind)
         state.protocol_type = kind
         state.status = Status.EMPTY
     if state.offset < scene.whole_since:
@@ -81,15 +81,15 @@ def on_record(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
     if found.value is None and (found.type in _TARGET_RECORDS or state.epochs.target == _GOING):
         # Only the end of a group writes it, before its members' tombstones: none of them left.
         state.epochs.target = _GOING
-        return told
-    told += _taken(state, found, scene)
+        return out
+    out += _taken(state, found, scene)
     before, state.status = state.status, convergence.api_status(state, scene.ts)
     if not state.changes.bumps and before in SETTLED:
         # A member that asks for other topics may give up partitions before the epoch is bumped (4.2).
         state.epochs.bumped_at = scene.ts
     if found.value is None or found.type not in _CLOSING_RECORDS:
-        return told
-    return told + convergence.on_status(state, before, scene)
+        return out
+    return out + convergence.on_status(state, before, scene)
 
 
 def _taken(state: GroupState, found: Decoded, scene: Scene) -> list[Finding]:
@@ -154,8 +154,8 @@ def _member(state: GroupState, key: object, value: object | None, scene: Scene) 
         if before is None:
             return []
         causes = fencing.note_departure(state, before, scene)
-        told = silent_members.on_sign(state, scene, before, gone=True)
-        return told + storm.note_departure(state, scene, before, causes)
+        resolved = silent_members.on_sign(state, scene, before, gone=True)
+        return resolved + storm.note_departure(state, scene, before, causes)
     now = _described(state, member_id, value, scene, before)
     if before is None and (state.rebalances.migrated <= 0 or now.version == _OF_GROUP):
         # A member of the classic protocol came with the group that was migrated.
@@ -227,7 +227,7 @@ _DESCRIBED = frozenset(
 
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:
     member_id = _text(key, "member_id")
-    told: list[Finding] = []
+    out: list[Finding] = []
     if all(member.member_id != member_id for member in state.members):
         # What describes it was not read: it stands behind its epochs in a compacted log, before the beginning
         # of a recording, or could not be decoded.
@@ -241,8 +241,8 @@ def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -
             # A member that announces its departure keeps its state, and has nothing more to give up.
             member.epoch_state = 0 if member.epoch == AWAY else found
             _assign(state, member, _given(state, value))
-            told += silent_members.on_sign(state, scene, member, gone=False)
-    return told
+            out += silent_members.on_sign(state, scene, member, gone=False)
+    return out
 
 
 def _sources(value: object) -> dict[str, list[str]]:

@@ -132,11 +132,11 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
     worked = heard if static or family.polls_to_rejoin else _worked_at(member, heard)
     speaks = is_telling_silence(state, member, rest, worked)
     life = worked if speaks else heard
-    told = max(member.joined_at, member.acked_at)
+    acknowledged = max(member.joined_at, member.acked_at)
     one = Departed(
         session=member.session_timeout,
         rebalance=max(member.rebalance_timeout, 0),
-        since=max(0, now - told),
+        since=max(0, now - acknowledged),
         trace=_trace(member, now, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
         static=static and member.epoch == AWAY,
@@ -145,7 +145,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         heard=now - heard,
         work=work_of(member, given=any_given(state)),
         deaf=_deaf(state, member, rest, now),
-        young=_is_young(member, told) and state.group_type == "consumer",
+        young=_is_young(member, acknowledged) and state.group_type == "consumer",
     )
     evidence = Evidence(
         since=one.since,
@@ -162,12 +162,13 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
     return _Heard(evidence, life, speaks)
 
 
-def _is_young(member: Member, told: int) -> bool:
-    """Whether it has never committed, and `told` (ms), its newest heartbeat, is one of its first.
+def _is_young(member: Member, acknowledged: int) -> bool:
+    """Whether it has never committed, and `acknowledged` (ms), its newest heartbeat, is one of its first.
 
     Members of share and streams groups may make no commit on this topic, however old they are.
     """
-    return not member.commits and told < member.joined_at + member.session_timeout // _LEAST_HEARTBEATS
+    first = member.joined_at + member.session_timeout // _LEAST_HEARTBEATS
+    return not member.commits and acknowledged < first
 
 
 def _trace(member: Member, now: int, life: int, *, idle: bool) -> Trace:
@@ -193,12 +194,12 @@ def _deaf(state: GroupState, member: Member, rest: Sequence[Member], now: int) -
     One hears of a new epoch in the answer to its next heartbeat, and a record says so at once, but of one
     that still has to revoke: it stays in its epoch meanwhile.
     """
-    told = [
+    times = [
         other.acked_at
         for other in rest
         if other.acked_at > member.acked_at and other.epoch >= state.epochs.target > member.epoch >= 0
     ]
-    late = now - min(told, default=now)
+    late = now - min(times, default=now)
     beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS
     return late if late >= beat and member.instance_id is None and not owes(member) else -1
 

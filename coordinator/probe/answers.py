@@ -88,8 +88,8 @@ class Unanswered:
         if look.took >= _SOON_MS:
             self._took[look.at] = look.took
         if not look.leaders or not all(answered for _, answered in look.brokers):
-            told = [broker for broker, answered in look.brokers if answered]
-            self._answered[look.at] = told if look.leaders else None
+            answering = [broker for broker, answered in look.brokers if answered]
+            self._answered[look.at] = answering if look.leaders else None
 
     def end(self, at: int) -> int:
         """Return when (ms) the sample that began at `at` had its last answer."""
@@ -105,8 +105,8 @@ class Unanswered:
         """Return the samples at `times` that list coordinators, but have no answer of `leader`."""
         if leader is None:
             return []
-        told = ((at, self._answered.get(at, [leader])) for at in times)
-        return [at for at, brokers in told if brokers is not None and leader not in brokers]
+        samples = ((at, self._answered.get(at, [leader])) for at in times)
+        return [at for at, brokers in samples if brokers is not None and leader not in brokers]
 
     def led(self, times: Sequence[int]) -> Sequence[int]:
         """Return the samples at `times` that list coordinators."""

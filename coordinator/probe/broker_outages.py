@@ -61,7 +61,8 @@ class Away(msgspec.Struct):
     first and last sample without its answer, and how many there were. `reached`: when a client first reached
     it meanwhile, -1 for never. `back`: its first answer after, -1 until then. `groups`: group -> members
     before, -1 unknown. `waiting`: groups that are not back. `patience`: how long they may take. `hit`: when
-    the last group lost members. `told`: how many groups are published, `named`: how many of them as not back.
+    the last group lost members. `reported`: how many groups are published, `named`: how many of them as not
+    back.
     """
 
     heard: int
@@ -75,7 +76,7 @@ class Away(msgspec.Struct):
     patience: int = -1
     hit: int = -1
     incident: str = ""
-    told: int = 0
+    reported: int = msgspec.field(default=0, name="told")
     named: int = 0
     updates: int = 0
 
@@ -200,7 +201,7 @@ class Outages:
         elif over:
             phase = "resolved"
             del self._away[broker]
-        elif len(outage.groups) > outage.told or len(self._late(outage, at)) != outage.named:
+        elif len(outage.groups) > outage.reported or len(self._late(outage, at)) != outage.named:
             phase, outage.updates = "updated", outage.updates + 1
         else:
             return []
@@ -213,7 +214,7 @@ class Outages:
 
     def _found(self, broker: str, outage: Away, at: int, phase: str) -> Finding:
         late, groups = self._late(outage, at), sorted(outage.groups)
-        outage.told, outage.named = len(groups), len(late)
+        outage.reported, outage.named = len(groups), len(late)
         anchor = f"broker/{broker}/{outage.since}"
         silent = (at if outage.back < 0 else outage.back) - outage.since
         why = f"broker {broker} did not respond for {seconds(silent)}; "

@@ -38,11 +38,11 @@ def add_newcomers(
     return [one for one in [*known, *came] if one[0] > since][-_KEPT:]
 
 
-def worst(known: Sequence[Newcomer], since: int, barriers: int, told: str = "") -> Details:
+def worst(known: Sequence[Newcomer], since: int, barriers: int, published: str = "") -> Details:
     """Return the client that joined most often after `since` (ms); nothing if none joined often enough.
 
     Its share is of the `barriers`: join phases that samples saw begin. If the client moves from host to host,
-    no host is returned. If another client was `told` (published), it must have joined twice as often.
+    no host is returned. If another client was `published`, it must have joined twice as often.
     """
     recent = [
         (at, member, instance, instance_of(client), host)
@@ -55,8 +55,8 @@ def worst(known: Sequence[Newcomer], since: int, barriers: int, told: str = "") 
         return several
     if count < max(_LEAST, _LEAST_SHARE * len({one[0] for one in recent})):
         return {}
-    if client != told and count < _CLEARLY * times[told]:
-        client, count = told, times[told]
+    if client != published and count < _CLEARLY * times[published]:
+        client, count = published, times[published]
     own = [one for one in recent if one[3] == client]
     host, there = _most(Counter(one[4] for one in own))
     found: Details = {"worst_client": client, "worst_share": round(count / max(barriers, count), 2)}

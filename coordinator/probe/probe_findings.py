@@ -53,14 +53,14 @@ class Probed:
         `listed`: the members that the sample lists, None where it lists none. `commits` gives those of the
         group's members by positions, None where there are no positions.
         """
-        settings, told = self.settings.for_group(name), []
+        settings, out = self.settings.for_group(name), []
         if group.stuck and group.since > group.stuck_since and not group.again:
-            told.append(self.stuck(name, group, at, "resolved", state))
+            out.append(self.stuck(name, group, at, "resolved", state))
             group.stuck = ""
         lasts = at - group.since
         warns = group_summaries.limits_of(settings, summary).warns
         if lasts < warns or (not group.stuck and group_summaries.knows_awaited_members(summary, group, at)):
-            return told
+            return out
         if not group.stuck:
             group.awaited, group.loudness, group.removed = Awaited(), "", 0
         waits = group_summaries.waits(summary, group, at, listed, commits())
@@ -70,12 +70,12 @@ class Probed:
             group.stuck_since, group.stuck_updates, phase = group.since, 0, "opened"
             group.threshold = warns
         elif waits.ids == group.awaited.ids and loud == group.loudness:
-            return told
+            return out
         else:
             group.stuck_updates, phase = group.stuck_updates + 1, "updated"
         group.awaited, group.loudness = waits, loud
         group.ends_at = group_summaries.deadline(summary, group)
-        return [*told, self.stuck(name, group, at, phase, state)]
+        return [*out, self.stuck(name, group, at, phase, state)]
 
     def stuck(self, name: str, group: Watched, at: int, phase: str, state: str) -> Finding:
         """Report that a join phase is stuck, or over, and the members that it waits for."""

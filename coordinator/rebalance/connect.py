@@ -69,9 +69,9 @@ def read(value: GroupMetadataValue) -> Evidence:
         delay=max((assignment.delay for assignment in given), default=0),
         revoked=any(assignment.revoked for assignment in given),
         workers=tuple(
-            ((one.member_id, one.client_id, one.client_host, one.group_instance_id), told.config_offset)
+            ((one.member_id, one.client_id, one.client_host, one.group_instance_id), metadata.config_offset)
             for one in value.members
-            if isinstance(told := decode_connect_metadata(one.subscription), ConnectMetadata)
+            if isinstance(metadata := decode_connect_metadata(one.subscription), ConnectMetadata)
         ),
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState
 
 _MAX_NAMES, _MAX_PATTERNS = 20, 20
-_TOLD = 3
+_NAMED = 3
 _PATTERN = "~"
 """Stands before a pattern's digest in `subscriptions`; in `resubscribed` before when (ms) it was resolved."""
 
@@ -61,8 +61,8 @@ def of_members(state: GroupState) -> dict[str, list[str]]:
 
 def changed(topics: Sequence[str], before: int = -1) -> str:
     """Say that a member subscribes to other `topics` now; `before`: how many its group was assigned."""
-    more = f" and {len(topics) - _TOLD} more" if len(topics) > _TOLD else ""
-    which = f": {len(topics)} now ({', '.join(topics[:_TOLD])}{more})" if topics else ""
+    more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
+    which = f": {len(topics)} now ({', '.join(topics[:_NAMED])}{more})" if topics else ""
     return f"it subscribes to other topics{which}{f'; the group had {before} before' if before > 0 else ''}"
 
 

@@ -58,7 +58,7 @@ class HeldBack:
 
         `read`: shard -> time (ms) up to which its records are read.
         """
-        told = []
+        kept = []
         for incident, finding in list(self._held.items()):
             lost = _lost(looks, unanswered, moves.leader(finding.shard))
             marks = [at for at in lost if at > moves.at(finding.shard)]
@@ -68,8 +68,8 @@ class HeldBack:
             known = min(looks[-1], read.get(finding.shard if finding.shard is not None else -1, -1))
             if looks[-1] not in lost and known >= deadline + LOOKED_MS:
                 del self._held[incident]
-                told.append(_late(finding, deadline))
-        return told
+                kept.append(_late(finding, deadline))
+        return kept
 
 
 def _lost(looks: Sequence[int], unanswered: Unanswered, leader: int | None) -> list[int]:

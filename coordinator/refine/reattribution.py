@@ -105,16 +105,16 @@ def timed(
         plain, judged = _reattribute(finding, bounded, went, more)
         again |= {(finding.id, one.member.member_id) for one in judged}
         out.append(_with_causes(plain, judged))
-        told = []
+        claims = []
         departed = int(plain.details.get("left", 0)) or plain.members_affected or len(judged)
         kinds = kinds_by([one.causes for one in judged], departed, settings)
         for one, claimed in zip(judged, kinds, strict=True):
             stood = beside_them.get((finding.id, one.member.member_id), [])
-            told += [] if claimed is None else [_beside(plain, stood, one, claimed, settings)]
-        out += told
+            claims += [] if claimed is None else [_beside(plain, stood, one, claimed, settings)]
+        out += claims
         listed = sum(member.role == "left" for member in plain.members)
         if judged and int(plain.details.get("left", 0)) > listed:
-            left[finding.id] = {one.kind for one in told}
+            left[finding.id] = {one.kind for one in claims}
     return out
 
 
@@ -138,8 +138,8 @@ def _reattribute(
         limited = bounded(plain)
         sampled = _sampled(evidence, plain, limited, [went(limited, one.member_id) for one in gone])
     if more is not None:
-        told = zip(gone, sampled.departed, ends, strict=False)
-        known = [more(plain, member, one, end) if end >= 0 else one for member, one, end in told]
+        triples = zip(gone, sampled.departed, ends, strict=False)
+        known = [more(plain, member, one, end) if end >= 0 else one for member, one, end in triples]
         sampled = changed(sampled, departed=(*known, *sampled.departed[len(known) :]))
     if sampled == evidence:
         return plain, []
@@ -203,9 +203,9 @@ def _with_causes(plain: Finding, judged: Sequence[_Judged]) -> Finding:
     causes += [maybe_removed(one.member, one.seen.silence) for one in left if one.one.returned]
     # An `unknown` that names no member was the rest of these members' causes.
     causes += [entry for entry in rest if entry.member_id or entry.cause is not Cause.UNKNOWN]
-    told = ranked(causes)
-    empty: Details = {"ended_by": report.ended_by(told)} if plain.kind is Kind.GROUP_EMPTY else {}
-    return replace(plain, causes=told, details=plain.details | empty)
+    likeliest = ranked(causes)
+    empty: Details = {"ended_by": report.ended_by(likeliest)} if plain.kind is Kind.GROUP_EMPTY else {}
+    return replace(plain, causes=likeliest, details=plain.details | empty)
 
 
 def _beside(

@@ -128,15 +128,15 @@ def _name_short_lived_member(finding: Finding, listed: Mapping[str, int]) -> Fin
         return finding
     why = f"the probe saw {counted(len(strangers), 'member')} in the join phase that no record has"
     moved = finding.causes[0].cause is Cause.COORDINATOR_MOVED
-    told = {Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED} if moved else {Cause.LEADER_REJOINED}
-    rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause in told)
+    unlikely = {Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED} if moved else {Cause.LEADER_REJOINED}
+    rest = (replace(entry, confidence=0.2) for entry in finding.causes if entry.cause in unlikely)
     return replace(finding, causes=(CauseEntry(Cause.UNKNOWN, 0.55, why), *rest))
 
 
 def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
     """Whether nothing but that the members are the same speaks for these causes of a rebalance."""
-    told = [entry.cause for entry in causes]
-    return Cause.LEADER_REJOINED in told and told[0] in _SAME
+    named = [entry.cause for entry in causes]
+    return Cause.LEADER_REJOINED in named and named[0] in _SAME
 
 
 def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
 
-MAX_UNTOLD = 10_000
+MAX_SUPPRESSED = 10_000
 
 
-class Untold:
+class Suppressed:
     """Remembers them; `state` is what `snapshot` returned, None for a new start."""
 
     def __init__(self, state: Mapping[str, int | None] | None = None) -> None:
@@ -34,7 +34,7 @@ class Untold:
         """Note a suppressed finding."""
         if finding.phase == "opened" and finding.incident:
             self._incidents[finding.incident] = finding.shard
-            while len(self._incidents) > MAX_UNTOLD:
+            while len(self._incidents) > MAX_SUPPRESSED:
                 del self._incidents[next(iter(self._incidents))]
 
     def publish(self, finding: Finding) -> None:

@@ -216,11 +216,11 @@ def _counting(findings: Iterable[Finding], now: int) -> list[tuple[int, str, Kin
 
 
 def _kind(finding: Finding) -> Kind | None:
-    told = [entry.cause for entry in finding.causes]
+    named = [entry.cause for entry in finding.causes]
     # If samples show that no coordinator moved, a move is not among the causes.
-    moved = Cause.COORDINATOR_MOVED in told
+    moved = Cause.COORDINATOR_MOVED in named
     if finding.kind is Kind.REBALANCE and moved:
-        same = told[0] is Cause.COORDINATOR_MOVED or among_the_same(finding.causes)
+        same = named[0] is Cause.COORDINATOR_MOVED or among_the_same(finding.causes)
         return Kind.COORDINATOR_MOVED if same else None
     if finding.kind is Kind.REBALANCE and finding.details.get("renewed"):
         return Kind.ROLLING_RESTART

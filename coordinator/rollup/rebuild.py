@@ -104,9 +104,9 @@ class Rebuilt:
                 self._held[finding.incident] = Held.of(finding, self._settings)
                 self._subjects[subject_of(finding)] = finding.incident
 
-    def on_batch(self, told: Iterable[Finding], reading: Reading) -> Outcome:
-        """Return the findings to publish of a batch's `told`, under the incidents that they belong to."""
-        outcome = Outcome(list(told))
+    def on_batch(self, findings: Iterable[Finding], reading: Reading) -> Outcome:
+        """Return the findings to publish of a batch's `findings`, under the incidents that they belong to."""
+        outcome = Outcome(list(findings))
         if not (self._held or self._missing or self._joined):
             return outcome
         for finding in reading.again:

@@ -56,9 +56,9 @@ def weights(storm: StormState) -> list[int]:
 
 def counted(storm: StormState) -> tuple[int, int]:
     """(completed, failed) generations of the window that count."""
-    told = weights(storm)
-    failed = sum(one for one, event in zip(told, storm.events, strict=True) if event[1] == Code.FAILED)
-    return sum(told) - failed, failed
+    weighed = weights(storm)
+    failed = sum(one for one, event in zip(weighed, storm.events, strict=True) if event[1] == Code.FAILED)
+    return sum(weighed) - failed, failed
 
 
 def _unstable(storm: StormState) -> set[int | str]:
@@ -73,22 +73,22 @@ def worst(storm: StormState) -> Details:
     A small share is not returned. If the client moves from host to host, no host is named.
     """
     tally: dict[str, Counter[str]] = {}
-    told = weights(storm)
-    for event, weight in zip(storm.events, told, strict=True):
+    weighed = weights(storm)
+    for event, weight in zip(storm.events, weighed, strict=True):
         if event[3]:
             client, host = _named(event)
             tally.setdefault(client, Counter())[host] += weight
     clients = {name: hosts.total() for name, hosts in tally.items()}
     client, count = _most(clients)
-    if count < offenders.MAIN_SHARE * sum(told) and (several := offenders.common(clients, sum(told))):
+    if count < offenders.MAIN_SHARE * sum(weighed) and (several := offenders.common(clients, sum(weighed))):
         return several
-    if count <= 0 or count < _LEAST_SHARE * sum(told):
+    if count <= 0 or count < _LEAST_SHARE * sum(weighed):
         return {}
     found: Details = {"worst_client": client}
     host, there = _most(tally[client])
     if 2 * there >= count:
         found["worst_host"], count = host, there
-    found["worst_share"] = round(count / sum(told), 2)
+    found["worst_share"] = round(count / sum(weighed), 2)
     hosts = {host} if "worst_host" in found else set(tally[client])
     members = [
         event[_MEMBER:] for event in storm.events if len(event) > _MEMBER and _is(event, client, hosts)

@@ -106,10 +106,10 @@ def _run(gx: Any, context: Any, name: str, frame: pd.DataFrame) -> Iterable[Outc
 
 
 def _outcome(name: str, means: Mapping[Any, str], one: Any, rows: int) -> Outcome:  # noqa: ANN401 - as above
-    told = one.result or {}
-    examples = tuple(str(value)[:100] for value in told.get("partial_unexpected_list", ())[:SHOWN])
+    result = one.result or {}
+    examples = tuple(str(value)[:100] for value in result.get("partial_unexpected_list", ())[:SHOWN])
     said = means.get(one.expectation_config.id) or str(one.expectation_config.notes)
-    return Outcome(name, said, bool(one.success), rows, int(told.get("unexpected_count") or 0), examples)
+    return Outcome(name, said, bool(one.success), rows, int(result.get("unexpected_count") or 0), examples)
 
 
 def _write_docs(context: Any, docs: Path) -> None:  # noqa: ANN401 - as above

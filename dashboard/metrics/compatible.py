@@ -76,8 +76,8 @@ def families(wanted: Collection[str], shown: Shown, text: Callable[[str], str]) 
         for group, count in shown.members.items():
             labels = {"cluster": shown.cluster, names.group: text(group)}
             found[names.members].add_sample(names.members, labels, count)
-        for group, told in shown.lags.items():
-            for topic, one in told.topics.items():
+        for group, lag in shown.lags.items():
+            for topic, one in lag.topics.items():
                 labels = {"cluster": shown.cluster, names.group: text(group), names.topic: text(topic)}
                 _add_topic(found, names, labels, one)
                 for place in one.partitions if group in shown.partitions else ():

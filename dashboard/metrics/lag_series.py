@@ -32,12 +32,12 @@ class Wanted(NamedTuple):
     most: int = 0
 
 
-def add_group(add: Add, group: str, told: GroupLag | None) -> None:
+def add_group(add: Add, group: str, lag: GroupLag | None) -> None:
     """Add a group's lag, and by topic for the topics that have most."""
-    if told is None:
+    if lag is None:
         return
-    _add_sums(add, group, [told])
-    topics = nsmallest(TOPICS, told.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
+    _add_sums(add, group, [lag])
+    topics = nsmallest(TOPICS, lag.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
     for topic, found in sorted(topics):
         if found.records is not None:
             add("group_topic_lag_records", found.records, group, topic)
@@ -45,10 +45,10 @@ def add_group(add: Add, group: str, told: GroupLag | None) -> None:
             add("group_topic_lag_seconds", found.age_ms / 1000, group, topic)
 
 
-def add_others(add: Add, told: Sequence[GroupLag]) -> None:
+def add_others(add: Add, lags: Sequence[GroupLag]) -> None:
     """Add the sums of groups without series of their own."""
-    if told:
-        _add_sums(add, OTHER, told)
+    if lags:
+        _add_sums(add, OTHER, lags)
 
 
 def add_partitions(add: Add, lags: Mapping[str, GroupLag], wanted: Wanted) -> dict[str, GroupLag]:
@@ -73,8 +73,8 @@ def add_partitions(add: Add, lags: Mapping[str, GroupLag], wanted: Wanted) -> di
     return chosen
 
 
-def _add_partitions_of(add: Add, group: str, told: GroupLag) -> None:
-    for topic, found in told.topics.items():
+def _add_partitions_of(add: Add, group: str, lag: GroupLag) -> None:
+    for topic, found in lag.topics.items():
         for one in found.partitions:
             labels = (group, topic, str(one.partition))
             add("group_partition_committed_offset", one.offset, *labels)
@@ -84,11 +84,11 @@ def _add_partitions_of(add: Add, group: str, told: GroupLag) -> None:
                 add("group_partition_lag_seconds", one.age_ms / 1000, *labels)
 
 
-def _add_sums(add: Add, label: str, told: Sequence[GroupLag]) -> None:
-    records = [one.records for one in told if one.records is not None]
-    ages = [one.age_ms for one in told if one.age_ms is not None]
+def _add_sums(add: Add, label: str, lags: Sequence[GroupLag]) -> None:
+    records = [one.records for one in lags if one.records is not None]
+    ages = [one.age_ms for one in lags if one.age_ms is not None]
     if records:
         add("group_lag_records", sum(records), label)
     if ages:
         add("group_lag_seconds", max(ages) / 1000, label)
-    add("group_lag_unknown_partitions", sum(one.unknown for one in told), label)
+    add("group_lag_unknown_partitions", sum(one.unknown for one in lags), label)

@@ -175,15 +175,15 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _piece(file: File, number: int, group: Any, column: int | None) -> Piece:  # noqa: ANN401 - as above
-    told = group.column(column).statistics if column is not None else None
-    if told is None or not told.has_min_max or told.null_count:
+    statistics = group.column(column).statistics if column is not None else None
+    if statistics is None or not statistics.has_min_max or statistics.null_count:
         return Piece(file, number, group.num_rows)
-    return Piece(file, number, group.num_rows, told.min, told.max)
+    return Piece(file, number, group.num_rows, statistics.min, statistics.max)
 
 
 def _file(path: Place) -> File:
-    told = path.stat()
-    return File(str(path), told.st_size, told.st_mtime_ns, path)
+    stat = path.stat()
+    return File(str(path), stat.st_size, stat.st_mtime_ns, path)
 
 
 def _damaged(file: File, error: Exception) -> OSError:

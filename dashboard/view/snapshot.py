@@ -187,8 +187,8 @@ def _sum(update: Update, counter: str, before: int) -> int:
 
 def _health(health: Health, update: Update) -> Health:
     behind = [shard for shard in update.shards if shard.get("catching_up")]
-    told = {int(shard["shard"]) for shard in update.shards}
-    still = (health.catching_up - told) | {int(shard["shard"]) for shard in behind}
+    reported = {int(shard["shard"]) for shard in update.shards}
+    still = (health.catching_up - reported) | {int(shard["shard"]) for shard in behind}
     return replace(
         health,
         # A finding about the monitor itself, between batches, has no timestamp of Spark's: it is no sign of
@@ -200,7 +200,7 @@ def _health(health: Health, update: Update) -> Health:
         state_bytes=update.state_bytes or health.state_bytes,
         groups=_sum(update, "groups", health.groups),
         positions_dropped=_sum(update, "positions_dropped", health.positions_dropped),
-        shards=health.shards | told,
+        shards=health.shards | reported,
         catching_up=still,
         history_at=min((int(shard["last_ts"]) for shard in behind), default=-1),
     )
@@ -215,7 +215,7 @@ class Snapshot:
         self._known = Known(cluster=cluster, version=max(started, 0), health=Health(started=started))
         # Since when it is known what changed: when each group was removed, and when findings about no group
         # were published.
-        self._whole_since = self._told_at = self._known.version
+        self._whole_since = self._published_at = self._known.version
         self._gone: dict[str, int] = {}
         self._listeners: list[Callable[[Known, Update], None]] = []
 
@@ -241,7 +241,7 @@ class Snapshot:
             while len(self._gone) > GONE_KEPT:
                 self._whole_since = self._gone.pop(next(iter(self._gone)))
             if any(finding.group is None for finding in update.findings):
-                self._told_at = known.version
+                self._published_at = known.version
         for listener in self._listeners:
             listener(known, update)
         return known
@@ -268,7 +268,7 @@ class Snapshot:
             if not self._whole_since <= version <= known.version:
                 return None
             gone = {name for name, at in self._gone.items() if at > version}
-            none = {""} if self._told_at > version else set()
+            none = {""} if self._published_at > version else set()
         return frozenset(
             {name for name, view in known.groups.items() if view.version > version} | gone | none
         )

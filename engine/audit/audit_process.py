@@ -35,14 +35,14 @@ class AuditProcess:
     def outcomes(self, settings: Settings, storage: Storage) -> list[Outcome] | str:
         """Wait for the outcomes, or for why there are none."""
         try:
-            told, said = self._process.communicate(pickle.dumps((settings, storage)), LONGEST_S)
+            output, said = self._process.communicate(pickle.dumps((settings, storage)), LONGEST_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
             return f"it took longer than {LONGEST_S:.0f} s"
         if self._process.returncode == 0:
             # Our own process wrote it.
-            found: list[Outcome] | str = pickle.loads(told)  # noqa: S301
+            found: list[Outcome] | str = pickle.loads(output)  # noqa: S301
             return found
         last = said.decode(errors="replace").strip().rpartition("\n")[2]
         return f"its process ended early: {last or self._process.returncode}"[:SENTENCE]
@@ -62,7 +62,7 @@ def main() -> None:
     found: list[Outcome] | str
     try:
         found = audit(settings, storage, of_topic(settings))
-    except Exception as error:  # noqa: BLE001 - told by the job
+    except Exception as error:  # noqa: BLE001 - the job reports it
         found = f"{type(error).__name__}: {error}"[:SENTENCE]
     with answer:
         pickle.dump(found, answer)

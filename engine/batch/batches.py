@@ -1,4 +1,4 @@
-"""What one micro-batch said, made of the coordinators' outputs or of the operator's rows.
+"""One micro-batch as the driver takes it, from the coordinators' outputs or from the operator's rows.
 
 The output is small by construction: findings, changed group summaries, and a few counters for each shard.
 """
@@ -109,9 +109,9 @@ def batch_of(outputs: Iterable[tuple[int, Output]]) -> Batch:
     return batch
 
 
-def with_lag(told: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Finding]:
+def with_lag(findings: list[Finding], batch: Batch, lag: Lag, news: News) -> list[Finding]:
     """Return a batch's findings with their costs, and those about lag; `batch` gets the lags to show."""
-    found = lag.on_batch(told, news)
+    found = lag.on_batch(findings, news)
     publish_commits(batch, lag.board)
     found += lag.forget(batch.forgotten, news.wall)
     if news.samples:

@@ -1,4 +1,4 @@
-"""What an engine says of a batch it has finished, and why it came to an end."""
+"""What an engine reports of a finished batch, and why an engine ended."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What a job says before its first batch, and how far it is while it reads the topic's history.
+"""What a job logs before its first batch, and its progress while it reads the topic's history.
 
-The first line names the cluster, what is read, where state and tables lie, where the page is, and who is
-notified. History is told of at most every `EVERY_S`, for as long as it takes; a batch that reads all of it at
-once, as Spark's first one does, is announced with its size.
+The first line names the cluster, what is read, where state and tables lie, where the page is, and which
+receivers are notified. Progress is logged at most every `EVERY_S` until the history is read. A batch that
+reads all of it at once, as Spark's first one does, is announced with its size.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class HistoryProgress:
             self.is_read = True
 
     def __call__(self, ends: Mapping[int, int]) -> bool:
-        """Hear how far a batch has read; True for the one with which history has been read."""
+        """Take how far a batch has read; True for the one with which history has been read."""
         if self.is_read:
             return False
         now = self.clock()

@@ -1,4 +1,4 @@
-"""What a failed query means: tried again, given up, or refused, and which disk it is that has no room.
+"""Classifies a failed query: try again, give up, or refuse; and names the disk that is full.
 
 An error of Spark holds its plan, a stack and somewhere the words of the system; what failed may be a state
 store, the checkpoint's log, a table or the ledger. A disk without room says so in the same words everywhere.
@@ -37,9 +37,9 @@ class JobError(DependencyError):
 
 
 def classify_failure(error: Exception, failures: int, where: Iterable[str]) -> dict[str, str]:
-    """Return what is to be logged of the failure, the `failures`th in a row; `where`: folders that we fill.
+    """Return what to log about a failure, the `failures`th in a row; `where`: folders that the job fills.
 
-    Raises ConfigError for what no next try mends, JobError where it has been tried often enough.
+    Raises ConfigError where another attempt cannot help, JobError after too many attempts.
     """
     text = str(error)
     for lasting in LASTING:

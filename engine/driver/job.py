@@ -1,10 +1,9 @@
-"""The production job: wait for the topic, choose the state, run the engine, and run it again when it must be.
+"""The production job: wait for the topic, choose the state, run the engine, and run it again where needed.
 
-The engine (Spark's query, or the one in this process) is begun again when the topic has grown, when settings
-have changed and when history has been read by limited batches, and tried again after a failure that may
-pass; brokers that are away are waited for. The job ends when asked to, when there is nothing more to read
-(`available_now`), or with an error that somebody must act on, which is told as a finding (`monitor_degraded`)
-first.
+The engine is Spark's query, or the one in this process. It is started again when the topic has grown, when
+settings have changed, when history has been read by limited batches, and after a failure that may pass. While
+brokers are away the job waits. It ends when asked to, when there is nothing more to read (`available_now`),
+or with an error that an operator must act on. That is published as a finding (`monitor_degraded`) first.
 """
 
 from __future__ import annotations
@@ -99,12 +98,12 @@ class Engine(Protocol):
     ) -> tuple[End, Exception | None]:
         """Run until it ends, the job is stopped, or a callback asks for another run; then the batch is done.
 
-        `on_progress` gets each finished batch, `on_turn` is called a few times a second; what they raise
-        stops the engine and goes on.
+        `on_progress` gets each finished batch, `on_turn` is called a few times a second. An exception of
+        either stops the engine and is raised.
         """
 
     def classify_failure(self, error: Exception, failures: int) -> dict[str, str]:
-        """Return what is to be logged of a failure, the `failures`th in a row. Raises what no try mends."""
+        """Return what to log about a failure, the `failures`th in a row. Raises errors that will not pass."""
 
     def explained(self, error: Exception) -> Exception:
         """Return what the job ends with in place of `error`, as far as the engine knows more. May block."""
@@ -172,7 +171,7 @@ def run_job(
                     settings, options, stop, engine, outputs, plan, storage.leaders, limit, skip, state.read
                 )
                 job.run(facts)
-        return outputs.writer.told.findings
+        return outputs.writer.published.findings
 
 
 def _publish_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> None:
@@ -194,7 +193,7 @@ class Job:
     """The main loop, with everything that outlives one run of the engine.
 
     read: partition -> the offset up to which the state has read. removed: partition -> the offset up to which
-    it was told what was removed unread.
+    what was removed unread is published.
     """
 
     settings: Settings
@@ -254,7 +253,7 @@ class Job:
     def _run_query(
         self, facts: TopicFacts, watching: TopicWatch, values: BrokerValues
     ) -> tuple[End, Exception | None]:
-        writer, told = self.outputs.writer, self.outputs.writer.told.batches
+        writer, batches = self.outputs.writer, self.outputs.writer.published.batches
         limited = self.limit is not None
         sight = SightCheck(facts, limited=limited or self.engine.limited)
         query = Query(replace(self.plan, limited=limited), facts, self.limit, self.skip)
@@ -280,7 +279,7 @@ class Job:
             writer.pause()
         if end is End.FINISHED:
             sight.require()
-        if writer.told.batches > told:
+        if writer.published.batches > batches:
             self.failures = 0
         return (End.STOPPED, None) if self.stop.is_set() else (end, error)
 
@@ -332,7 +331,7 @@ class Job:
         return True
 
     def _gives_up(self, error: Exception) -> bool:
-        """Wait before the next try; true when asked to stop meanwhile. Raises what will not pass."""
+        """Wait before the next try; true when asked to stop meanwhile. Raises errors that will not pass."""
         self.failures += 1
         failure = self.engine.classify_failure(error, self.failures)
         log.warning("the query failed and is tried again", failures=self.failures, **failure)

@@ -76,7 +76,7 @@ class Outputs:
             settings,
             storage,
             facts.cluster_id,
-            told=self.serving.tallies.sent,
+            on_attempt=self.serving.tallies.sent,
             failing=lambda why: self.notices.hold(Cause.SINK_FAILING, why),
         )
         usual_age_ms = settings.trigger.ms + BATCH_MS

@@ -143,15 +143,15 @@ class Parts:
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
         skewed, came = self._health.skewed, self._board.came_at
-        told = [*seen, *self._live.refine(batch.findings, skewed, served(stats), came)]
+        findings = [*seen, *self._live.refine(batch.findings, skewed, served(stats), came)]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now
-        told = self._with_lag(told, batch, sightings, wall)
-        rolled = self._rollup.on_batch(told, stats, self._now)
-        return [*told, *self._lag.priced_together(rolled), *self._health.on_batch(batch, sightings, wall)]
+        findings = self._with_lag(findings, batch, sightings, wall)
+        rolled = self._rollup.on_batch(findings, stats, self._now)
+        return [*findings, *self._lag.priced_together(rolled), *self._health.on_batch(batch, sightings, wall)]
 
     def _with_lag(
-        self, told: list[Finding], batch: Batch, sightings: Sequence[ProbeSample], wall: int
+        self, findings: list[Finding], batch: Batch, sightings: Sequence[ProbeSample], wall: int
     ) -> list[Finding]:
         """Return the findings with their cost, and the findings that lag decides."""
         samples = self._ends()
@@ -169,22 +169,22 @@ class Parts:
             handed=batch.handed,
             fresh=batch.groups,
         )
-        found = with_lag(told, batch, self._lag, news)
+        found = with_lag(findings, batch, self._lag, news)
         if samples:
             missing = self._lag.missing()
             if missing is not None:
                 self._notices.hold(Cause.ENDS_PARTIAL, missing)
         return found
 
-    def carry_over(self, told: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
-        """Return what to publish of the findings `told`, otherwise final, after the state was rebuilt.
+    def carry_over(self, findings: list[Finding], again: Iterable[Finding], batch: Batch) -> Outcome:
+        """Return what to publish of `findings`, otherwise final, after the state was rebuilt.
 
         `again`: findings of the batch that were published before.
         """
         reads = [stat.data["catching_up"] for _, stat in batch.stats if stat.kind == "shard"]
         catching_up = any(reads) if reads else None
         reading = Reading(again, batch.groups, batch.removed, catching_up, self._now)
-        return self._rebuilt.on_batch(told, reading)
+        return self._rebuilt.on_batch(findings, reading)
 
     def into(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with the states of the parts; they go on changing, so it is written at once."""

@@ -172,7 +172,7 @@ def outlook(storage: Storage, settings: Settings, kind: Kind) -> list[str]:
 
 def record_rebuild(storage: Storage, plan: StatePlan) -> None:
     """Record that the reason for giving up the state before was published. Raises OSError."""
-    write_manifest(storage.manifest, replace(plan.manifest, untold=""))
+    write_manifest(storage.manifest, replace(plan.manifest, unpublished=""))
 
 
 def _require_ledger(storage: Storage) -> None:
@@ -289,8 +289,8 @@ def _resumed(
     number = stored.generation
     # The ledger knows it too, where Spark's log cannot be reached.
     ledger = Ledger(storage.ledger).load()
-    told = ledger.on_topic(facts.id, facts.cluster_id).positions
-    furthest = {p: last + 1 for p, last in told.items()} | spark_log.read(facts.name)
+    positions = ledger.on_topic(facts.id, facts.cluster_id).positions
+    furthest = {p: last + 1 for p, last in positions.items()} | spark_log.read(facts.name)
     try:
         require_uncut(furthest, facts)
     except CutError as cut:
@@ -302,7 +302,7 @@ def _resumed(
         stored.grown(found),
         storage.checkpoint(number),
         storage.location(number),
-        stored.untold,
+        stored.unpublished,
         lost=removed_unread(furthest, facts.begins),
         read=furthest,
         is_new=spark_log.begun < 0 and ledger.generation != number,

@@ -30,7 +30,7 @@ TURN_S = 0.2
 
 
 class Speaking:
-    """`patience_ms`: after so long without a batch that is said; ten times as long before the first."""
+    """`patience_ms`: how long without a batch until a notice; before the first batch ten times as long."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class Speaking:
         with self._judging:
             silent_s = self._now() - self._progressed
             # The first batch reads all history, which takes what it takes.
-            patience_ms = self._patience_ms * (1 if self._writer.told.batches else FIRST_BATCH)
+            patience_ms = self._patience_ms * (1 if self._writer.published.batches else FIRST_BATCH)
             is_news = not self._notices.condition(Cause.BEHIND) or self._notices.is_lag_due()
             if silent_s * 1000 > patience_ms and is_news:
                 self._notices.hold(Cause.BEHIND, f"no batch was finished for {silent_s:.0f} s")

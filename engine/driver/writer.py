@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.findings.finding import stamp
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.engine.batch.batches import MONITOR, Batch, BatchKey
 from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
-from rebalance_monitor.engine.outputs.sinks import JsonLines, Telling
+from rebalance_monitor.engine.outputs.sinks import JsonLines, Publication
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 # Published some seconds after the record that decides them; the others after their deadline and its grace.
-HELD_BACK, TOLD_LATE_MS = frozenset({Kind.GROUP_REMOVED, Kind.GROUP_MIGRATED}), 10_000
+HELD_BACK, LATE_MS = frozenset({Kind.GROUP_REMOVED, Kind.GROUP_MIGRATED}), 10_000
 # A line names so many incidents; the rest is in the findings.
 INCIDENTS = 5
 # A job without findings logs a line this often, so that its log shows that it runs.
@@ -46,7 +46,7 @@ class DriverParts(Protocol):
     def findings(self, batch: Batch, wall: int) -> list[Finding]:
         """Return the batch's findings, refined, with the driver's own; `wall` in ms."""
 
-    def carry_over(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
+    def carry_over(self, findings: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
         """Return what to publish after the state was rebuilt; `again` were published before."""
 
     def into(self, snapshot: Snapshot) -> Snapshot:
@@ -54,7 +54,7 @@ class DriverParts(Protocol):
 
 
 @dataclass(slots=True)
-class Told:
+class Published:
     """What the writer has done so far, for the job's main loop."""
 
     batches: int = 0
@@ -90,7 +90,7 @@ class BatchWriter:
         self._has_id = threading.Event()
         self._telling = threading.Lock()
         self._said = -SIGN_OF_LIFE_MS
-        self.told = Told()
+        self.published = Published()
         parts.restore(snapshot)
         for sink in sinks:
             sink.start(snapshot)
@@ -131,11 +131,11 @@ class BatchWriter:
             log.info("published before the restart", batch=key.batch_id)
         # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress, and
         # neither is a row of batches that the embedded engine runs again after each failure.
-        last = self.told.last
+        last = self.published.last
         if last is None or key.query_id != last.query_id or key.batch_id > last.batch_id:
-            self.told.batches += 1
-            self.told.rows += batch.rows
-            self.told.last = key
+            self.published.batches += 1
+            self.published.rows += batch.rows
+            self.published.last = key
 
     def speak(self) -> bool:
         """Publish the notices about the monitor as a batch of their own; false while another is published.
@@ -168,15 +168,15 @@ class BatchWriter:
         wall = self._wall_ms()
         again, news = self._sorted(batch.findings)
         fresh = replace(batch, findings=news)
-        told = self._final(self._parts.findings(fresh, wall), wall)
-        outcome = self._parts.carry_over(told, again, fresh)
+        findings = self._final(self._parts.findings(fresh, wall), wall)
+        outcome = self._parts.carry_over(findings, again, fresh)
         findings = outcome.findings + self._final(outcome.ended, wall)
         fresh = replace(fresh, removed=[*fresh.removed, *outcome.gone])
-        telling = Telling(findings, self._identities.batch(fresh), wall)
+        publication = Publication(findings, self._identities.batch(fresh), wall)
         for sink in self._sinks:
-            sink.write(key, telling)
+            sink.write(key, publication)
         self._commit(key, batch)
-        self.told.findings += len(findings)
+        self.published.findings += len(findings)
         self._say(key, batch, findings, wall)
 
     def _final(self, findings: Sequence[Finding], wall: int) -> list[Finding]:
@@ -195,19 +195,19 @@ class BatchWriter:
             (again if known else news).append(finding)
         return again, news
 
-    def _beyond(self, batch: Batch, told_until: int = -1) -> Batch:
+    def _beyond(self, batch: Batch, judged_until: int = -1) -> Batch:
         """Return the batch without the findings that the ledger's batches must have published.
 
-        `told_until`: time (ms) up to which those batches have judged the clock, if this batch is the first to
-        judge it since. A finding that is published some time after its event stays: twice rather than never.
+        `judged_until`: time (ms) up to which those batches have judged the clock, if this batch is the first
+        to judge it since. A finding that is published some time after its event stays: twice, not never.
         """
-        late = max(self._snapshot.now if told_until < 0 else told_until, 0) - TOLD_LATE_MS
+        late = max(self._snapshot.now if judged_until < 0 else judged_until, 0) - LATE_MS
 
         def is_news(finding: Finding) -> bool:
             if finding.history:
                 return True
             if finding.shard is None or finding.offset is None:
-                return told_until < 0 or finding.at > late
+                return judged_until < 0 or finding.at > late
             known = self._snapshot.is_published(finding.shard, finding.offset)
             return not known or (finding.kind in HELD_BACK and finding.at > late)
 

@@ -167,7 +167,7 @@ class EmbeddedEngine:
         return End.STOPPED, None
 
     def classify_failure(self, error: Exception, failures: int) -> dict[str, str]:
-        """Return what is to be logged of a failure. Raises what no next try mends, as what it is."""
+        """Return what to log about a failure. Raises errors that will not pass, as they are."""
         if isinstance(error, ConfigError | AccessDeniedError):
             raise error
         if isinstance(error, StateVersionError | UnpackError):
@@ -176,7 +176,7 @@ class EmbeddedEngine:
         return classify_failure(error, failures, (path, f"{path}/tables"))
 
     def explained(self, error: Exception) -> Exception:
-        """Return `error`: it is this process's own, and says what it has to say."""
+        """Return `error`: it was raised in this process, so nothing more is known."""
         return error
 
 
@@ -203,10 +203,10 @@ class _Turns:
         self._writer.apply(BatchKey(self._kept.query, self._number), batch)
         self._number, self._last = self._number + 1, fed
         self._records += sum(part.num_rows for part in fed.records)
-        told = time.monotonic()
-        if self._records >= STATE_RECORDS or told - self._kept_at >= STATE_S:
+        written = time.monotonic()
+        if self._records >= STATE_RECORDS or written - self._kept_at >= STATE_S:
             self._commit(fed)
-        stages = {"read": read - began, "apply": applied - read, "write": told - applied}
+        stages = {"read": read - began, "apply": applied - read, "write": written - applied}
         return Progress(fed.until, stages, fed.lag or 0)
 
     def keep(self) -> None:

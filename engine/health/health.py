@@ -82,9 +82,9 @@ class Health:
         self._silent: dict[str, int] = dict(memory.get("silent", {}))
         self._until: dict[str, int] = dict(memory.get("until", {}))
         self._updates: dict[str, int] = dict(memory.get("updates", {}))
-        self._told: int = memory.get("told", -1)
+        self._published_until: int = memory.get("told", -1)
         if notices is not None:
-            notices.advance_past(self._told)
+            notices.advance_past(self._published_until)
         self._lag = Lag(settings.behind_after_ms, memory.get("lag"))
         self._is_first = True
         self._probe_ms = probe_ms
@@ -97,7 +97,7 @@ class Health:
             "silent": dict(self._silent),
             "until": dict(self._until),
             "updates": dict(self._updates),
-            "told": self._told,
+            "told": self._published_until,
             "lag": self._lag.snapshot(),
             "skewed": sorted(self._skew.blamed),
         }
@@ -197,8 +197,8 @@ class Health:
         return found
 
     def _news(self) -> list[tuple[Cause, str, int]]:
-        events = self._notices.since(self._told)
-        self._told = max((event.at for event in events), default=self._told)
+        events = self._notices.since(self._published_until)
+        self._published_until = max((event.at for event in events), default=self._published_until)
         return [(event.cause, event.why, event.records) for event in events]
 
     def _behind(self, batch: Batch, wall: int) -> str | None:
@@ -232,8 +232,9 @@ class Health:
             return ""
         why = f"the probe gets no answer from brokers: {', '.join(missing)}"
         # Of many that fail for one reason, as brokers do that know no filter of states, one is enough.
-        told = next((text for look in reversed(sightings) for _, text in sorted(look.failures.items())), "")
-        return f"{why}; {told}" if told else why
+        failures = (text for look in reversed(sightings) for _, text in sorted(look.failures.items()))
+        failure = next(failures, "")
+        return f"{why}; {failure}" if failure else why
 
     @staticmethod
     def _troubles(batch: Batch) -> list[tuple[Cause, str]]:

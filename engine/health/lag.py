@@ -19,7 +19,7 @@ class Lag:
     def __init__(self, least_ms: int, state: Mapping[str, Any] | None = None) -> None:
         memory = state or {}
         self._least_ms = least_ms
-        self._told_ms: int = memory.get("told", 0)
+        self._published_ms: int = memory.get("told", 0)
         self._most_ms: int = memory.get("most", 0)
         self._most_records: int = memory.get("records", 0)
         # When the newest batch of Spark's began; -1 before the first of this process.
@@ -27,7 +27,7 @@ class Lag:
 
     def snapshot(self) -> dict[str, int]:
         """JSON-able memory."""
-        return {"told": self._told_ms, "most": self._most_ms, "records": self._most_records}
+        return {"told": self._published_ms, "most": self._most_ms, "records": self._most_records}
 
     def read(self, until: int) -> None:
         """Take a batch that began at `until` (ms), -1 for one that read nothing."""
@@ -41,7 +41,9 @@ class Lag:
     @property
     def due_at(self) -> int | None:
         """When (ms) the incident is updated if nothing is read until then, None where unknown."""
-        return None if self._read_until < 0 else self._read_until + max(2 * self._told_ms, self._least_ms)
+        if self._read_until < 0:
+            return None
+        return self._read_until + max(2 * self._published_ms, self._least_ms)
 
     def is_due(self, wall: int) -> bool:
         """Whether the lag has doubled since it was last published."""
@@ -53,17 +55,17 @@ class Lag:
         found = {"records": records} if records else {}
         lag = self.ms(wall)
         if lag is not None:
-            self._told_ms = lag
+            self._published_ms = lag
             found["lag_ms"] = lag
         return found
 
     def note(self, wall: int, records: int) -> None:
-        """Remember it if it was never more; `records` is how many a batch of so late had, 0 without one."""
+        """Keep the lag at `wall` if it is the highest so far; `records`: of the batch that was so late."""
         self._most_ms = max(self._most_ms, self.ms(wall) or 0)
         self._most_records = max(self._most_records, records)
 
     def over(self) -> dict[str, int]:
         """Return the details with the highest lag, and start over."""
         most = {"lag_ms": self._most_ms, "records": self._most_records}
-        self._told_ms = self._most_ms = self._most_records = 0
+        self._published_ms = self._most_ms = self._most_records = 0
         return {key: value for key, value in most.items() if value}

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.engine.batch.batches import Batch, BatchKey
-    from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.outputs.sinks import Publication
     from rebalance_monitor.engine.storage import Storage
 
 log = structlog.get_logger()
@@ -38,8 +38,8 @@ log = structlog.get_logger()
 class Alerting:
     """A sink and a context manager; inside it alerts are sent. Without receivers it does nothing.
 
-    `told(receiver, result)` is called after every attempt. `failing(why)` is called with one sentence about
-    receivers that fail, "" once none does. Raises ConfigError, OSError.
+    `on_attempt(receiver, result)` is called after every attempt. `failing(why)` is called with one sentence
+    about receivers that fail, "" once none does. Raises ConfigError, OSError.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Alerting:
         settings: Settings,
         storage: Storage,
         cluster: str,
-        told: Callable[[str, str], None],
+        on_attempt: Callable[[str, str], None],
         failing: Callable[[str], None],
     ) -> None:
         problems = checked(settings.alerts).problems
@@ -68,7 +68,7 @@ class Alerting:
                 storage.alerts,
                 plan,
                 sinks_of(settings),
-                told=lambda receiver, arrived: told(receiver, "ok" if arrived else "failed"),
+                on_attempt=lambda receiver, arrived: on_attempt(receiver, "ok" if arrived else "failed"),
             )
         else:
             failing("")
@@ -94,11 +94,11 @@ class Alerting:
         if self.dispatcher is not None:
             self.dispatcher.open(committed.batches)
 
-    def write(self, key: BatchKey, telling: Telling) -> None:
+    def write(self, key: BatchKey, publication: Publication) -> None:
         """Keep the batch's findings for the dispatcher."""
         if self.dispatcher is not None:
-            self._behind = is_behind(telling.batch)
-            self.dispatcher.put(key, [finding for finding in telling.findings if not _is_own(finding)])
+            self._behind = is_behind(publication.batch)
+            self.dispatcher.put(key, [finding for finding in publication.findings if not _is_own(finding)])
 
     def committed(self, key: BatchKey) -> None:
         """Hand the batch over, and say which receivers fail."""
@@ -123,5 +123,5 @@ def is_behind(batch: Batch) -> bool | None:
 
 
 def _is_own(finding: Finding) -> bool:
-    """Whether the dispatcher makes this one itself: at once, and for each receiver its own."""
+    """Whether the dispatcher makes this finding itself, at once and for each receiver."""
     return finding.kind is Kind.MONITOR_DEGRADED and finding.details.get("cause") == Cause.SINK_FAILING

@@ -1,6 +1,6 @@
 """The live page of a running job: the web server over the job's snapshot, tables and metrics.
 
-A port that is taken is warned of and does not stop the monitor: findings and alerts do not need the page.
+A port in use is a warning in the log and does not stop the monitor: findings and alerts need no page.
 """
 
 from __future__ import annotations

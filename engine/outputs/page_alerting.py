@@ -57,15 +57,15 @@ class PageAlerting:
         """Return the notifications about incidents or findings of these ids. Raises OSError."""
         return [
             {
-                "at": told["at"],
-                "receiver": told["receiver"],
-                "phase": told["phase"],
-                "reason": told["reason"],
-                "title": told["title"],
-                "firing": told["firing"],
-                "resolved": told["resolved"],
+                "at": entry["at"],
+                "receiver": entry["receiver"],
+                "phase": entry["phase"],
+                "reason": entry["reason"],
+                "title": entry["title"],
+                "firing": entry["firing"],
+                "resolved": entry["resolved"],
             }
-            for told in notified(self._folder, identities, limit)
+            for entry in notified(self._folder, identities, limit)
         ]
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.batch.batches import BatchKey
     from rebalance_monitor.engine.batch.progress import Progress
     from rebalance_monitor.engine.health.notices import Notices
-    from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.outputs.sinks import Publication
     from rebalance_monitor.engine.outputs.upkeep import FindingsStore
     from rebalance_monitor.engine.storage import Storage
 
@@ -69,7 +69,7 @@ class Serving:
     ) -> None:
         self._storage = storage
         self._store = store
-        self._telling: Telling | None = None
+        self._telling: Publication | None = None
         self._written = 0
         self._groups = GroupsTable(storage.groups)
         self.snapshot = Snapshot(settings.cluster_name or cluster, time.time_ns() // 1_000_000)
@@ -125,17 +125,17 @@ class Serving:
             with suppress(ConfigError), table_lock(findings.parent):
                 mend(findings)
 
-    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - see `committed`
+    def write(self, key: BatchKey, publication: Publication) -> None:  # noqa: ARG002 - see `committed`
         """Keep the batch until it is final."""
-        self._telling = telling
+        self._telling = publication
 
     def committed(self, key: BatchKey) -> None:
         """Show the batch."""
-        telling, self._telling = self._telling, None
-        if telling is None:
+        publication, self._telling = self._telling, None
+        if publication is None:
             return
         try:
-            self.snapshot.apply(update_of(key, telling))
+            self.snapshot.apply(update_of(key, publication))
         except Exception as error:  # noqa: BLE001 - the batch is final: what cannot be shown must not fail it
             why = f"{type(error).__name__}: {error}"[:500]
             log.warning("a batch could not be shown", batch=key.batch_id, why=why)
@@ -178,22 +178,22 @@ def _version(package: str) -> str:
         return ""
 
 
-def update_of(key: BatchKey, telling: Telling) -> Update:
+def update_of(key: BatchKey, publication: Publication) -> Update:
     """Return what the snapshot takes of one batch."""
-    batch = telling.batch
+    batch = publication.batch
     unreadable: Counter[str] = Counter()
     for _shard, stat in batch.stats:
         if stat.kind == "unreadable":
             unreadable[str(stat.data["reason"])] += int(stat.data["count"])
     return Update(
-        findings=telling.findings,
+        findings=publication.findings,
         groups={**batch.commits_only, **batch.groups},
         removed=[*batch.removed, *batch.forgotten],
         shards=[stat.data for _shard, stat in batch.stats if stat.kind == "shard"],
         unreadable=unreadable,
         types=batch.types,
         now=batch.now,
-        wall=telling.wall,
+        wall=publication.wall,
         batch=key.batch_id,
         rows=batch.rows,
         state_bytes=batch.state_bytes,

@@ -34,7 +34,7 @@ CLOSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Telling:
+class Publication:
     """What one batch publishes: final, stamped findings; the operator's outputs; driver's clock (ms)."""
 
     findings: Sequence[Finding]
@@ -48,7 +48,7 @@ class Sink(Protocol):
     def start(self, committed: Snapshot) -> None:
         """Forget what was written after `committed`; called once, before the first batch."""
 
-    def write(self, key: BatchKey, telling: Telling) -> None:
+    def write(self, key: BatchKey, publication: Publication) -> None:
         """Write one batch durably; called again with the same key when a batch runs again."""
 
     def committed(self, key: BatchKey) -> None:
@@ -70,12 +70,12 @@ class JsonLines:
         """Cut the file to the committed length; a file that was shortened or moved meanwhile starts anew."""
         self.length = self.written = self._lines.cut(committed.jsonl_bytes)
 
-    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
+    def write(self, key: BatchKey, publication: Publication) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Append the findings, from the committed length on: an earlier try may have failed half-way."""
         self.written = self.length
-        if telling.findings:
+        if publication.findings:
             text = bytearray()
-            for finding in telling.findings:
+            for finding in publication.findings:
                 text += f"{to_json(finding)}\n".encode()
             self._is_unsure = True
             self.written = self._lines.append(text, self.length)
@@ -99,12 +99,12 @@ class FindingsTable:
         require_format(self._folder, delta=False)
         forget_uncommitted(self._folder, committed.batches)
 
-    def write(self, key: BatchKey, telling: Telling) -> None:
+    def write(self, key: BatchKey, publication: Publication) -> None:
         """Write the batch's own files; delete those of an uncommitted try, which may hold more findings."""
         if self._uncommitted is not None:
             forget_batch(self._folder, *self._uncommitted)
         self._uncommitted = key
-        write_findings(self._folder, telling.findings, *key)
+        write_findings(self._folder, publication.findings, *key)
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Take what was written as final."""
@@ -122,12 +122,12 @@ class QuarantineTable:
         """Delete the files of batches that were never committed."""
         forget_uncommitted(self._folder, committed.batches)
 
-    def write(self, key: BatchKey, telling: Telling) -> None:
+    def write(self, key: BatchKey, publication: Publication) -> None:
         """Write the batch's own file; one of a try that was not committed goes: it may be of another day."""
         if self._uncommitted is not None:
             forget_batch(self._folder, *self._uncommitted)
         self._uncommitted = key
-        write_quarantine(self._folder, telling.batch.unreadable, *key, telling.wall)
+        write_quarantine(self._folder, publication.batch.unreadable, *key, publication.wall)
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Take what was written as final."""
@@ -153,9 +153,9 @@ class Lines:
     def start(self, committed: Snapshot) -> None:
         """Nothing can be taken back."""
 
-    def write(self, key: BatchKey, telling: Telling) -> None:  # noqa: ARG002 - a sink takes what it needs
+    def write(self, key: BatchKey, publication: Publication) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Print the findings that are news: history rebuilds state and is for the tables. Does not block."""
-        for finding in telling.findings if self._is_open else ():
+        for finding in publication.findings if self._is_open else ():
             if not finding.history:
                 self._put(self._show(finding) + "\n")
 

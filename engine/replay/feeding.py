@@ -53,9 +53,9 @@ class Feed:
     def _take(self, now: int, batch: Batch, findings: list[Finding]) -> None:
         self._wait(now)
         update = update_of(batch, findings, self._batch)
-        told = [self._identities.finding(finding) for finding in update.findings]
+        findings = [self._identities.finding(finding) for finding in update.findings]
         groups = {name: self._identities.summary(group) for name, group in update.groups.items()}
-        self._snapshot.apply(replace(update, findings=told, groups=groups))
+        self._snapshot.apply(replace(update, findings=findings, groups=groups))
         self._batch += 1
 
     def _wait(self, now: int) -> None:

@@ -148,10 +148,11 @@ class _Driver:
         stats: Sequence[StatOut],
     ) -> list[Finding]:
         """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
-        told, looks = batch.findings, seen.looks
-        found = self.live.on_samples(looks, summaries, told, read_until(stats), self.board) if looks else []
+        published, looks = batch.findings, seen.looks
+        until = read_until(stats)
+        found = self.live.on_samples(looks, summaries, published, until, self.board) if looks else []
         came = None if self.lag is None else self.board.came_at
-        found += self.live.refine(told, served=served(stats), came=came)
+        found += self.live.refine(published, served=served(stats), came=came)
         if self.lag is not None:
             busy = groups_seen(looks)
             news = News(

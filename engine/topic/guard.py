@@ -34,8 +34,8 @@ PATIENCE = 2
 class CutError(ManifestError):
     """The topic lost what was `read` of some partitions (partition -> next offset)."""
 
-    def __init__(self, told: str, read: Mapping[int, int]) -> None:
-        super().__init__(told)
+    def __init__(self, sentence: str, read: Mapping[int, int]) -> None:
+        super().__init__(sentence)
         self.read = dict(read)
 
 
@@ -73,12 +73,12 @@ def require_uncut(read: Mapping[int, int], facts: TopicFacts) -> None:
     replaced = {p: (kept.read, kept.end) for p, kept in facts.kept.items() if kept.is_cut}
     cut = [f"{p} (read up to {end}, kept to {left})" for p, (end, left) in sorted((replaced | short).items())]
     if cut:
-        told = (
+        sentence = (
             f"{facts.name} lost records at the end of {counted(len(cut), 'partition')}: "
             f"{', '.join(cut[:SHOWN])}. A "
             f"leader without them was elected, or the topic was restored. {REBUILD}"
         )
-        raise CutError(told, {p: end for p, (end, _) in (replaced | short).items()})
+        raise CutError(sentence, {p: end for p, (end, _) in (replaced | short).items()})
 
 
 def removed_unread(read: Mapping[int, int], begins: Mapping[int, int]) -> dict[int, int]:

@@ -1,10 +1,11 @@
 """Leader epochs: whether what was read is still in the topic, though the topic ends beyond it.
 
 A leader that was elected without the newest records (uncleanly, or after its disk was lost) writes others in
-their place. Once it has written as many, no end offset tells. So each look at the topic marks how far had
-been read, and the epoch of the leader then; when another leads, it is asked where that epoch ended in its
-log. Not noticed: a loss of nothing but what was read between the last look and the election, made up for
-within a trigger. The marks outlive a stop in a file of the storage folder.
+their place. Once it has written as many, end offsets no longer show it. So each check of the topic marks how
+far had been read, and the epoch of the leader then. Another leader is asked where that epoch ended in its log
+(OffsetsForLeaderEpoch). Not noticed: the loss of records that were read between the last check and the
+election only, if as many were written within a trigger. The marks survive a restart in a file of the storage
+folder.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.storage.places import Place
 
 log = structlog.get_logger()
-# A leader's epoch that the brokers do not tell.
-UNTOLD = -1
+# A leader's epoch that the brokers do not report.
+UNKNOWN = -1
 FORMAT = 1
 
 
@@ -61,24 +62,26 @@ class Kept:
         return self.end < self.read
 
 
-def believed(told: tuple[int, int], mark: Mark | None) -> tuple[int, int]:
+def believed(answer: tuple[int, int], mark: Mark | None) -> tuple[int, int]:
     """Return (end, epoch) as a leader reports it.
 
     One of an older epoch than was seen before leads no more, and does not know: its end says nothing.
     """
-    end, epoch = told
-    if mark is None or epoch == UNTOLD or epoch >= mark.epoch:
-        return told
-    return max(end, mark.position), UNTOLD
+    end, epoch = answer
+    if mark is None or epoch == UNKNOWN or epoch >= mark.epoch:
+        return answer
+    return max(end, mark.position), UNKNOWN
 
 
 def to_ask(places: Mapping[int, Mark], epochs: Mapping[int, int]) -> dict[int, int]:
     """Return partition -> marked epoch, where another leads by now (`epochs`: partition -> leader epoch)."""
-    return {p: mark.epoch for p, mark in places.items() if epochs.get(p, UNTOLD) not in {UNTOLD, mark.epoch}}
+    return {
+        p: mark.epoch for p, mark in places.items() if epochs.get(p, UNKNOWN) not in {UNKNOWN, mark.epoch}
+    }
 
 
 def compared(places: Mapping[int, Mark], ends: Mapping[int, int]) -> dict[int, Kept]:
-    """Return what the new leaders have; `ends`: where the marked epochs end in their logs, as far as told."""
+    """Return what the new leaders have; `ends`: where the marked epochs end in their logs, if known."""
     return {p: Kept(places[p].position, end) for p, end in ends.items() if p in places}
 
 
@@ -97,8 +100,10 @@ def marked(
     stay = {p for p in to_ask(places, epochs) if p not in kept or kept[p].is_cut}
     # What its leader does not have was read while others led.
     stay |= {p for p, position in read.items() if ends.get(p, position) < position}
-    told = {p: position for p, position in read.items() if epochs.get(p, UNTOLD) != UNTOLD and p not in stay}
-    return {**places, **{p: Mark(epochs[p], position) for p, position in told.items()}}
+    known = {
+        p: position for p, position in read.items() if epochs.get(p, UNKNOWN) != UNKNOWN and p not in stay
+    }
+    return {**places, **{p: Mark(epochs[p], position) for p, position in known.items()}}
 
 
 def mark_cuts(
@@ -106,8 +111,8 @@ def mark_cuts(
 ) -> dict[int, Mark]:
     """Return the marks where partitions were found `cut` (partition -> next offset read) by their ends.
 
-    Ends tell no more once the topic has grown: with these marks its leaders do. `epochs`: of leaders that had
-    what was read, as far as told, for partitions without a mark.
+    End offsets no longer show it once the topic has grown: with these marks its leaders do. `epochs`: of
+    leaders that had what was read, as far as known, for partitions without a mark.
     """
     known = {p: places[p].epoch if p in places else epochs.get(p, 0) for p in cut}
     return {**places, **{p: Mark(max(epoch, 0), cut[p]) for p, epoch in known.items()}}

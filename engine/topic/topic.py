@@ -40,9 +40,9 @@ def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts |
     topic = admin.topic(name)
     if topic is None or not topic.partitions:
         return None
-    begins, told = admin.begin_offsets(name), admin.log_ends(name)
+    begins, log_ends = admin.begin_offsets(name), admin.log_ends(name)
     places = marks.of(topic.id)
-    heard = {p: believed(place, places.get(p)) for p, place in told.items()}
+    heard = {p: believed(place, places.get(p)) for p, place in log_ends.items()}
     ends, epochs = {p: end for p, (end, _) in heard.items()}, {p: epoch for p, (_, epoch) in heard.items()}
     asked = to_ask(places, epochs)
     kept = compared(places, admin.epoch_ends(topic, asked)) if asked else {}
@@ -53,13 +53,13 @@ def await_topic(
     admin: ClusterAdmin, name: str, stop: threading.Event, marks: Marks = NO_MARKS
 ) -> TopicFacts | None:
     """Return the facts once the topic exists; None when `stop` is set first. Says once that it waits."""
-    told = False
+    logged = False
     while not stop.is_set():
         if facts := ask(admin, name, marks):
             return facts
-        if not told:
+        if not logged:
             log.info("waiting: the topic does not exist until the first consumer group appears", topic=name)
-            told = True
+            logged = True
         stop.wait(WAIT_S)
     return None
 

@@ -259,8 +259,8 @@ def by_version(scored: Scored) -> str:
     for bar in BARS:
         found = {version: cells(bar, tallies) for version, tallies in scored.versions.items()}
         for name in dict.fromkeys(name for of_version in found.values() for name in of_version):
-            told = (_counts(of_version.get(name)) for of_version in found.values())
-            lines.append(f"| {bar.what} | {name} | {' | '.join(told)} |")
+            counts = (_counts(of_version.get(name)) for of_version in found.values())
+            lines.append(f"| {bar.what} | {name} | {' | '.join(counts)} |")
     return "\n".join(lines)
 
 

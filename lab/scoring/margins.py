@@ -91,10 +91,10 @@ def _places(result: Result, group: str, text: str) -> Iterator[Margin]:
 def table(rows: Mapping[tuple[str, Margin], Row]) -> str:
     """Give the margins as a table, with intervals."""
     lines = [
-        "| what was lost | by | | truths | told | claims | true |",
+        "| what was lost | by | | truths | found | claims | true |",
         "|---|---|---|---|---|---|---|",
     ]
     for (label, (kind, value)), row in rows.items():
-        told, true = share(row.found, row.truths), share(row.true, row.claims)
-        lines.append(f"| {label} | {kind} | {value} | {row.truths} | {told} | {row.claims} | {true} |")
+        recall, true = share(row.found, row.truths), share(row.true, row.claims)
+        lines.append(f"| {label} | {kind} | {value} | {row.truths} | {recall} | {row.claims} | {true} |")
     return "\n".join(lines) + "\n"

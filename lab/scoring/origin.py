@@ -50,8 +50,8 @@ def _codes(abouts: Sequence[dict[str, Any]]) -> list[str]:
     said = []
     for key, what in (("recorded_by", "recorded"), ("judged_by", "judged")):
         codes = Counter(str(about[key]) for about in abouts if about.get(key))
-        told = ", ".join(f"{count} by the code of {code}" for code, count in sorted(codes.items()))
-        said += [f"Of {len(abouts)} results these were {what} by known code: {told}."] if codes else []
+        listed = ", ".join(f"{count} by the code of {code}" for code, count in sorted(codes.items()))
+        said += [f"Of {len(abouts)} results these were {what} by known code: {listed}."] if codes else []
     return said
 
 

@@ -28,7 +28,7 @@ def pair(
     facts: Sequence[Fact], claims: Sequence[Claim], times: Occasions
 ) -> tuple[list[Claim | None], list[bool]]:
     """Give the claim that reported each fact, and whether each claim reported one."""
-    told: list[Claim | None] = [None] * len(facts)
+    claimed: list[Claim | None] = [None] * len(facts)
     right = [False] * len(claims)
     ours = _by_key(key_of(fact, times) for fact in facts)
     theirs = _by_key(key_of(claim, times) for claim in claims)
@@ -43,26 +43,26 @@ def pair(
             product(wanted, found) if key[0] == Kind.COORDINATOR_MOVED else zip(wanted, found, strict=False)
         )
         for fact, claim in pairs:
-            told[fact] = told[fact] or claims[claim]
+            claimed[fact] = claimed[fact] or claims[claim]
             right[claim] = True
-    _by_totals(facts, claims, told, right)
-    return told, right
+    _by_totals(facts, claims, claimed, right)
+    return claimed, right
 
 
 def _by_totals(
-    facts: Sequence[Fact], claims: Sequence[Claim], told: list[Claim | None], right: list[bool]
+    facts: Sequence[Fact], claims: Sequence[Claim], claimed: list[Claim | None], right: list[bool]
 ) -> None:
     """Let each claim about an unlisted member report a fact of the same moment that no claim has reported."""
-    untold = defaultdict(list)
+    unclaimed = defaultdict(list)
     for place, fact in enumerate(facts):
-        if told[place] is None and fact.member:
-            untold[fact.label, fact.group].append(place)
+        if claimed[place] is None and fact.member:
+            unclaimed[fact.label, fact.group].append(place)
     for number, claim in enumerate(claims):
-        places = untold.get((claim.label, claim.group), []) if claim.member == UNLISTED else []
+        places = unclaimed.get((claim.label, claim.group), []) if claim.member == UNLISTED else []
         near = next((place for place in places if abs(facts[place].at - claim.at) <= _SAME_MASS_MS), None)
         if near is not None:
             places.remove(near)
-            told[near], right[number] = claim, True
+            claimed[near], right[number] = claim, True
 
 
 def _by_key(keys: Iterable[Key]) -> dict[Key, list[int]]:

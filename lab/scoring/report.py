@@ -163,13 +163,13 @@ def _silences(found: Mapping[float, Silences]) -> str:
         "has a grace in it), and from the finding to the broker's line. Less than 0 is later than that.",
         "",
     ]
-    lines += ["| confidence | told | expelled | share | after the deadline p50 / p95 / max | ahead p50 |"]
+    lines += ["| confidence | claimed | expelled | share | after the deadline p50 / p95 / max | ahead p50 |"]
     lines += ["|---|--:|--:|---|---|---|"]
     for confidence, one in found.items():
         ahead = f"{percentile(one.ahead, 0.5):.1f} s" if one.ahead else ""
-        true = share(one.true, one.told)
+        true = share(one.true, one.claimed)
         lines.append(
-            f"| {confidence:.1f} | {one.told} | {one.true} | {true} | {_delay(one.after)} | {ahead} |"
+            f"| {confidence:.1f} | {one.claimed} | {one.true} | {true} | {_delay(one.after)} | {ahead} |"
         )
     return "\n".join(lines)
 

@@ -63,8 +63,8 @@ def tally(
 def matched(facts: Sequence[Fact], claims: Sequence[Claim]) -> Matched:
     """Match the confident claims with the facts."""
     sure = _sure(claims)
-    told, right = pair(facts, sure, occasions(facts))
-    return Matched(list(zip(facts, told, strict=True)), list(zip(sure, right, strict=True)))
+    claimed, right = pair(facts, sure, occasions(facts))
+    return Matched(list(zip(facts, claimed, strict=True)), list(zip(sure, right, strict=True)))
 
 
 def counted(found: Matched, families: Mapping[str, str]) -> dict[tuple[str, str], Tally]:

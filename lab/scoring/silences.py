@@ -43,7 +43,7 @@ class Silences:
     `after`: from the deadline to the finding; `ahead`: from the finding to the log's line, of true ones.
     """
 
-    told: int
+    claimed: int
     true: int
     after: tuple[float, ...] = ()
     ahead: tuple[float, ...] = ()
@@ -55,12 +55,12 @@ def silences(facts: Iterable[Fact], claims: Iterable[Claim]) -> dict[float, Sile
     for fact in sorted(facts, key=lambda fact: fact.at):
         if fact.label in EXPELLED:
             expelled[fact.group, fact.member].append(fact.at)
-    told: dict[tuple[str, str], list[Claim]] = defaultdict(list)
+    claimed: dict[tuple[str, str], list[Claim]] = defaultdict(list)
     for claim in sorted(claims, key=lambda claim: claim.at):
         if claim.label == LABEL:
-            told[claim.group, claim.member].append(claim)
+            claimed[claim.group, claim.member].append(claim)
     judged: dict[float, list[tuple[Claim, int | None]]] = defaultdict(list)
-    for place, one in told.items():
+    for place, one in claimed.items():
         ends = [*(claim.at for claim in one[1:]), None]
         for claim, end in zip(one, ends, strict=True):
             judged[claim.confidence].append((claim, _end(expelled[place], claim.at, end)))
@@ -78,7 +78,7 @@ def _end(expelled: list[int], deadline: int, until: int | None) -> int | None:
 def _sum(found: list[tuple[Claim, int | None]]) -> Silences:
     live = [(claim, end) for claim, end in found if claim.detected_at > 0]
     return Silences(
-        told=len(found),
+        claimed=len(found),
         true=sum(end is not None for _, end in found),
         after=tuple(sorted((claim.detected_at - claim.at) / 1000 for claim, _ in live)),
         ahead=tuple(sorted((end - claim.detected_at) / 1000 for claim, end in live if end is not None)),

@@ -78,8 +78,8 @@ def run(
         with ExitStack() as stack:
             broker = stack.enter_context(broker_for(part, version, suite / "broker"))
             if live:
-                told = overrides(undisclosed_intervals(part, seed, pace))
-                stack.enter_context(Job(broker.bootstrap, suite, {"groups": told})).wait_ready()
+                overridden = overrides(undisclosed_intervals(part, seed, pace))
+                stack.enter_context(Job(broker.bootstrap, suite, {"groups": overridden})).wait_ready()
             run_suite(broker, part, suite, seed=seed, pace=pace, clients=clients, jvms=jvms, say=say)
             # The job is some seconds behind the log; its last findings count too.
             time.sleep(10 if live else 0)

@@ -63,7 +63,7 @@ class Case(NamedTuple):
 
     shown: list[float]
     way: Way
-    told: Sequence[float]
+    answer: Sequence[float]
     removal: Removal
     works: bool
 
@@ -79,24 +79,24 @@ def cases(seeds: Iterable[int], *, judged: bool = True) -> Iterator[Case]:
 def _cases(made: Simulation, *, judged: bool) -> Iterator[Case]:
     seen = (one for one in made.truth.removals if one.seen and one.fault != "pause")
     removals = {(one.group, one.member): one for one in seen}
-    told = _told(made.rows) if judged else {}
+    answers = _answers(made.rows) if judged else {}
     for place, shown in ceiling.departures(made):
         one = removals.get(place)
-        if one is not None and (place in told or not judged):
-            had_work, answer = told.get(place, (True, ()))
+        if one is not None and (place in answers or not judged):
+            had_work, answer = answers.get(place, (True, ()))
             works = had_work and _works(made, one)
             yield Case(shown + _settings(one, shown[0]), way_of(one), answer, one, works)
 
 
-def _told(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[bool, list[float]]]:
+def _answers(rows: Sequence[Row]) -> dict[tuple[str, str], tuple[bool, list[float]]]:
     """Return what the model says of each departed member, a group learning from one rebalance to the next."""
     found: dict[tuple[str, str], tuple[bool, list[float]]] = {}
     learnt: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = defaultdict(lambda: ((), ()))
     for group, evidence, members in observations(rows):
         beats, ways = learnt[group]
-        told = explain(replace(evidence, beats=beats, ways=ways))
-        learnt[group] = told.beats, told.group_ways
-        for name, one, shares in zip(members, evidence.departed, told.ways, strict=True):
+        explained = explain(replace(evidence, beats=beats, ways=ways))
+        learnt[group] = explained.beats, explained.group_ways
+        for name, one, shares in zip(members, evidence.departed, explained.ways, strict=True):
             found[group, name] = one.work != NO_WORK, shares
     return found
 
@@ -133,7 +133,7 @@ def table(found: Sequence[Case], posterior: Floats) -> Iterator[str]:
         places["family, commits", f"{plan.family}, {plan.mode}"].append(number)
         places["session, poll interval", f"{plan.session // 1000} s, {plan.poll // 1000} s"].append(number)
     truth = np.array([case.way for case in found])
-    model = np.array([case.told for case in found])
+    model = np.array([case.answer for case in found])
     yield "| cause | by | | truths | ceiling: recall (precision of claims) | reached |"
     yield "|---|---|---|--:|---|---|"
     for way in _COUNTED:

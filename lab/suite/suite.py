@@ -34,7 +34,7 @@ from rebalance_monitor.lab.truth.recorded_suite import ABOUT
 from rebalance_monitor.lab.truth.strain import Pulse, Strain, fences
 from rebalance_monitor.lab.truth.truth import write_truth
 from rebalance_monitor.lab.versions import commit, installed
-from rebalance_monitor.lab.workers.families import FAMILIES, UNTOLD, Family, why_not, why_not_built
+from rebalance_monitor.lab.workers.families import FAMILIES, UNDISCLOSED, Family, why_not, why_not_built
 from rebalance_monitor.lab.workers.flags import BY_HAND, Flags, typed
 
 if TYPE_CHECKING:
@@ -200,9 +200,9 @@ def run_suite(
 def _fairness(about: Mapping[str, Any]) -> str:
     """Say whether the machine or a broker was away meanwhile, and how busy the machine was."""
     strains = Counter(str(one["what"]) for one in about["strains"])
-    told = ", ".join(f"{what} {count} times" for what, count in sorted(strains.items()))
+    listed = ", ".join(f"{what} {count} times" for what, count in sorted(strains.items()))
     late = f"load {about['load']} on {about['cores']} cores, a sleeper at most {about['late_ms']} ms late"
-    return f"the brokers were {told}: {late}" if told else f"nothing starved: {late}"
+    return f"the brokers were {listed}: {late}" if listed else f"nothing starved: {late}"
 
 
 def _fences(broker: LabBroker) -> list[Strain]:
@@ -221,7 +221,7 @@ def undisclosed_intervals(jobs: Sequence[Job], seed: int, pace: float = 1.0) -> 
     """
     found: dict[str, int] = {}
     for job, scenario in cast_of(list(jobs), seed, pace):
-        if job.family == UNTOLD:
+        if job.family == UNDISCLOSED:
             poll = max(scenario.poll_ms, scenario.session_ms)
             flags = Flags("", job.group, "", session_ms=scenario.session_ms, poll_ms=poll)
             flags = replace(flags, **typed(scenario.settings))

@@ -72,8 +72,8 @@ def _bumped(fold: Facts, group: GroupFold, event: Truth) -> None:
         _rebalanced(fold, group, event, required=True)
     else:
         # Its number may be reported within the convergence that follows.
-        told = Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=False)
-        fold.facts.append(told)
+        fact = Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=False)
+        fold.facts.append(fact)
         if not group.began_empty:
             _emptied(fold, group, event)
 

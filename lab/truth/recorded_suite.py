@@ -20,7 +20,7 @@ from rebalance_monitor.lab.truth.counted import counted_storms
 from rebalance_monitor.lab.truth.facts import facts_of, migrated_groups, stored
 from rebalance_monitor.lab.truth.fold import Fact, Pace
 from rebalance_monitor.lab.truth.runfolder import Played, read_run
-from rebalance_monitor.lab.truth.scripted import Act, Told, scripted_facts
+from rebalance_monitor.lab.truth.scripted import Act, Script, scripted_facts
 from rebalance_monitor.lab.truth.strain import Strain
 from rebalance_monitor.lab.truth.truth import Truth, read_truth, write_truth
 from rebalance_monitor.lab.workers.families import FAMILIES
@@ -111,8 +111,8 @@ def _families(runs: Sequence[Played], events: Sequence[Truth]) -> dict[str, str]
         # Of a silent herd only what is loud counts.
         found |= {run.group: next(iter(run.families.values()))} if run.raw["silent"] else run.families
     # Brokers before 3.0 do not log which member joins, and sinks have no journals: of these nothing is known.
-    told = all(event.members for event in events if event.what == "synced")
-    connected = told and any(family == "connect" for family in found.values())
+    complete = all(event.members for event in events if event.what == "synced")
+    connected = complete and any(family == "connect" for family in found.values())
     sinks = {event.group for event in events if connected and event.group.startswith("connect-")}
     return {**dict.fromkeys(sinks - found.keys(), SINKS), **found}
 
@@ -239,9 +239,9 @@ def _scripted(run: Played, facts: Sequence[Fact], events: Sequence[Truth]) -> li
     return [fact for group in run.groups for fact in scripted_facts(_script_of(run, group, facts), events)]
 
 
-def _script_of(run: Played, group: str, facts: Sequence[Fact]) -> Told:
+def _script_of(run: Played, group: str, facts: Sequence[Fact]) -> Script:
     flags = f"{run.raw['family']} {run.raw['settings']} {run.raw['steps']}"
-    return Told(
+    return Script(
         group=group,
         acts=tuple(act for step in run.steps for act in _acts(run, step)),
         cooperative="cooperative" in flags or _is_cooperative(str(run.raw["family"])),

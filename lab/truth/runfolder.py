@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import yaml
 
 from rebalance_monitor.lab.scenario.limits import limits_of
-from rebalance_monitor.lab.workers.families import IDLE, MANUAL, UNTOLD
+from rebalance_monitor.lab.workers.families import IDLE, MANUAL, UNDISCLOSED
 from rebalance_monitor.lab.workers.flags import BY_HAND, Flags, typed
 from rebalance_monitor.lab.workers.timings import Timing
 
@@ -68,7 +68,7 @@ class Played:
     def limits(self) -> dict[str, str]:
         """What kind of limits the members of each group have; runs did not always say them."""
         said = self.raw.get("limits", {})
-        return {group: kind for group, told in said.items() if (kind := limits_of(*told))}
+        return {group: kind for group, limits in said.items() if (kind := limits_of(*limits))}
 
     @property
     def intervals(self) -> dict[str, int]:
@@ -76,9 +76,8 @@ class Played:
         # As for limits: what runs did not say, their scenario does.
         said = self.raw.get("limits") or {self.group: (0, self.raw["poll_ms"])}
         families = self.families
-        return {
-            group: int(poll) for group, (_, poll) in said.items() if families.get(group) == UNTOLD + MANUAL
-        }
+        manual = UNDISCLOSED + MANUAL
+        return {group: int(poll) for group, (_, poll) in said.items() if families.get(group) == manual}
 
     @property
     def hurts_brokers(self) -> bool:

@@ -49,7 +49,7 @@ class Act:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Script:
     """What of a group's scenario matters here; `moves`: when its coordinator moved (ms).
 
     `joins_by_pattern`: its members subscribe to a pattern; `at_broker`: which the broker resolves.
@@ -82,26 +82,26 @@ class _Cycle:
         return bool(_OF_LOSS.search(self.reason))
 
 
-def scripted_facts(told: Told, events: Iterable[Truth]) -> list[Fact]:
+def scripted_facts(script: Script, events: Iterable[Truth]) -> list[Fact]:
     """Derive the facts of one classic group from its script and its truth events, in order of time."""
-    own = [event for event in events if event.group == told.group]
+    own = [event for event in events if event.group == script.group]
     cycles = list(_cycles(own))
     facts = [
-        fact for act in _without_repeated_assignors(told.acts) for fact in _of_act(told, act, cycles, own)
+        fact for act in _without_repeated_assignors(script.acts) for fact in _of_act(script, act, cycles, own)
     ]
     explained = {fact.generation for fact in facts if fact.generation >= 0}
-    explained |= {one.generation for one in cycles for act in told.acts if _resubscribes(told, act, one)}
-    if told.connect:
+    explained |= {one.generation for one in cycles for act in script.acts if _resubscribes(script, act, one)}
+    if script.connect:
         # The generation after a loss announces the delay; whether that is its cause is a matter of taste.
         label = f"cause:{Cause.CONNECT_DELAYED}"
         lost = (one for one in cycles if one.of_loss)
-        facts += [Fact(label, told.group, one.generation, "", one.written, required=False) for one in lost]
+        facts += [Fact(label, script.group, one.generation, "", one.written, required=False) for one in lost]
     for before, cycle in pairwise(cycles):
         if not cycle.of_members and cycle.generation not in explained:
-            facts += _of_reason(told, before, cycle)
-        elif not cycle.of_members and any(_resubscribes(told, act, cycle) for act in told.acts):
+            facts += _of_reason(script, before, cycle)
+        elif not cycle.of_members and any(_resubscribes(script, act, cycle) for act in script.acts):
             # It may as well have been asked for by a client that learnt of its topics late.
-            facts += [replace(fact, required=False) for fact in _of_reason(told, before, cycle)]
+            facts += [replace(fact, required=False) for fact in _of_reason(script, before, cycle)]
     return facts
 
 
@@ -114,9 +114,9 @@ def _without_repeated_assignors(acts: Iterable[Act]) -> Iterator[Act]:
         changed |= act.verb == "assignor"
 
 
-def _resubscribes(told: Told, act: Act, cycle: _Cycle) -> bool:
+def _resubscribes(script: Script, act: Act, cycle: _Cycle) -> bool:
     changes = act.verb in {"subscribe", "delete_topic"} or (
-        act.verb == "create_topic" and told.joins_by_pattern
+        act.verb == "create_topic" and script.joins_by_pattern
     )
     return changes and act.at <= cycle.asked <= act.at + EFFECT_MS
 
@@ -147,35 +147,35 @@ _SEVERAL = {
 }
 
 
-def _of_act(told: Told, act: Act, cycles: Sequence[_Cycle], events: Sequence[Truth]) -> list[Fact]:
+def _of_act(script: Script, act: Act, cycles: Sequence[_Cycle], events: Sequence[Truth]) -> list[Fact]:
     if act.verb in _NEXT:
         cause, any_reason = _NEXT[act.verb]
-        return _of_next(told, cause, act, cycles, any_reason=any_reason)
+        return _of_next(script, cause, act, cycles, any_reason=any_reason)
     if act.verb in _SEVERAL:
         # Some clients drop a topic that is gone from their subscription.
         gone = _members_at(events, act.at) if act.verb == "delete_topic" else []
-        return _of_several(told, act, cycles) + _subscribed(told, act, gone, required=False)
+        return _of_several(script, act, cycles) + _subscribed(script, act, gone, required=False)
     if act.verb == "remove_members":
         label = f"cause:{Cause.MEMBER_REMOVED_BY_ADMIN}"
-        return [Fact(label, told.group, -1, member, act.at) for member in act.members]
+        return [Fact(label, script.group, -1, member, act.at) for member in act.members]
     if act.verb == "delete_group":
         label = f"cause:{Cause.GROUP_DELETED_BY_ADMIN}"
-        return [Fact(one, told.group, -1, "", act.at) for one in (Kind.GROUP_REMOVED, label)]
+        return [Fact(one, script.group, -1, "", act.at) for one in (Kind.GROUP_REMOVED, label)]
     members = act.members if act.verb == "subscribe" else ()
-    if act.verb == "create_topic" and told.joins_by_pattern:
+    if act.verb == "create_topic" and script.joins_by_pattern:
         members = tuple(_members_at(events, act.at))
         # Then no member's own subscription changes.
-        members = ("",) if told.at_broker and members else members
-    return _subscribed(told, act, members, required=True)
+        members = ("",) if script.at_broker and members else members
+    return _subscribed(script, act, members, required=True)
 
 
-def _subscribed(told: Told, act: Act, members: Iterable[str], *, required: bool) -> list[Fact]:
+def _subscribed(script: Script, act: Act, members: Iterable[str], *, required: bool) -> list[Fact]:
     label = f"cause:{Cause.SUBSCRIPTION_CHANGED}"
-    return [Fact(label, told.group, -1, member, act.at, required=required) for member in members]
+    return [Fact(label, script.group, -1, member, act.at, required=required) for member in members]
 
 
 def _of_next(
-    told: Told,
+    script: Script,
     cause: Cause,
     act: Act,
     cycles: Sequence[_Cycle],
@@ -187,41 +187,42 @@ def _of_next(
     chosen = next((one for one in later if any_reason or not one.of_members), None)
     if chosen is None:
         return []
-    return [Fact(f"cause:{cause}", told.group, chosen.generation, "", chosen.written)]
+    return [Fact(f"cause:{cause}", script.group, chosen.generation, "", chosen.written)]
 
 
-def _of_several(told: Told, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
+def _of_several(script: Script, act: Act, cycles: Sequence[_Cycle]) -> list[Fact]:
     """Of several generations that a step causes the first must be reported with its cause, others may be."""
     cause, others = _SEVERAL[act.verb]
     during = [one for one in cycles if act.at <= one.asked <= act.at + EFFECT_MS]
     after = [one for one in during if not one.of_members]
     # Where a member's coming or going asked for it, its record shows what the step changed as well.
     found = [
-        Fact(f"cause:{other}", told.group, one.generation, "", one.written, required=False)
+        Fact(f"cause:{other}", script.group, one.generation, "", one.written, required=False)
         for one in during
         if one not in after[:1]
         for other in (cause, *(() if one.of_members else others))
     ]
-    return found + [Fact(f"cause:{cause}", told.group, one.generation, "", one.written) for one in after[:1]]
+    label = f"cause:{cause}"
+    return found + [Fact(label, script.group, one.generation, "", one.written) for one in after[:1]]
 
 
-def _of_reason(told: Told, before: _Cycle, cycle: _Cycle) -> list[Fact]:
+def _of_reason(script: Script, before: _Cycle, cycle: _Cycle) -> list[Fact]:
     """Name why a generation came that no step explains and in which no member joined or left."""
-    if any(0 <= cycle.asked - at <= EFFECT_MS for at in told.moves):
+    if any(0 <= cycle.asked - at <= EFFECT_MS for at in script.moves):
         causes, required = [Cause.COORDINATOR_MOVED, Cause.LEADER_REJOINED], False
     elif _PROBING.search(cycle.reason):
         causes, required = [Cause.STREAMS_PROBING], True
     elif _FOLLOWING.search(cycle.reason):
         causes, required = [Cause.STREAMS_PROBING, Cause.COOPERATIVE_FOLLOW_UP], False
-    elif told.connect and before.of_loss:
+    elif script.connect and before.of_loss:
         causes, required = [Cause.CONNECT_DELAYED], True
-    elif told.connect:
+    elif script.connect:
         causes, required = [Cause.CONNECT_DELAYED, Cause.COOPERATIVE_FOLLOW_UP], False
-    elif _FOLLOW_UP.search(cycle.reason) or (told.cooperative and cycle.asked - before.written < EFFECT_MS):
+    elif _FOLLOW_UP.search(cycle.reason) or (script.cooperative and cycle.asked - before.written < EFFECT_MS):
         causes, required = [Cause.COOPERATIVE_FOLLOW_UP], True
     else:
         causes, required = [Cause.LEADER_REJOINED], True
-    at, group = cycle.written, told.group
+    at, group = cycle.written, script.group
     return [Fact(f"cause:{cause}", group, cycle.generation, "", at, required=required) for cause in causes]
 
 

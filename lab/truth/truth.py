@@ -165,17 +165,17 @@ def _refined(what: str, reason: str) -> str:
 
 def parse_log(lines: Iterable[str]) -> Iterator[Truth]:
     """Give the events of a coordinator log, in its order."""
-    told: set[str] = set()
+    known: set[str] = set()
     for line in lines:
         event = parse_line(line.rstrip("\n"))
         if event is None:
             continue
         yield event
         if event.what == "joined":
-            told |= set(event.members)
+            known |= set(event.members)
         # Before 3.0 the log shows a join only by what it starts.
-        if event.what == "started" and (new := _NEW.match(event.reason)) and new["m"] not in told:
-            told.add(new["m"])
+        if event.what == "started" and (new := _NEW.match(event.reason)) and new["m"] not in known:
+            known.add(new["m"])
             yield Truth(event.at, event.group, "joined", -1, (new["m"],))
         if event.what == "started" and (sync := _SYNC.search(event.reason)):
             members = tuple(re.findall(r"[^\s,()\[\]{}]+", sync["m"]))
@@ -202,15 +202,15 @@ def parse_journal(group: str, lines: Iterable[str]) -> Iterator[Truth]:
 
 def parse_joins(group: str, lines: Iterable[str]) -> Iterator[tuple[int, str, str]]:
     """Give when (ms) a member of which group was first given an assignment, as its journal says."""
-    told: set[str] = set()
+    assigned: set[str] = set()
     for line in lines:
         try:
             event = json.loads(line)
         except ValueError:
             continue
         member = event.get("member")
-        if event.get("event") == "assigned" and member and member not in told:
-            told.add(member)
+        if event.get("event") == "assigned" and member and member not in assigned:
+            assigned.add(member)
             yield event["at"], event.get("group", group), member
 
 
@@ -220,20 +220,20 @@ def _add_unlogged_joins(events: list[Truth], joins: Iterable[tuple[int, str, str
     The Java coordinator of 3.9 only logs that it asked a member to join again, brokers before 3.0 nothing of
     which member joins a rebalance under way; then the members' journals must do.
     """
-    told = {one for event in events if event.what == "joined" for one in event.members}
+    known = {one for event in events if event.what == "joined" for one in event.members}
     gone = {one for event in events if event.what in _GOING for one in event.members}
     asked = {one: event for event in events if event.what == "asked" for one in event.members}
     found = [
         Truth(event.at, event.group, "joined", -1, (one,))
         for one, event in asked.items()
-        if one not in told and (one in gone or any(one == member for _, _, member in joins))
+        if one not in known and (one in gone or any(one == member for _, _, member in joins))
     ]
-    told |= {one for event in found for one in event.members}
+    known |= {one for event in found for one in event.members}
     swapped = [(e.group, e.reason) for e in events if e.what.startswith("static_")]
     for at, group, member in joins:
         ends = [one.at for one in events if one.group == group and one.what == "completed" and one.at <= at]
         static = any(group == where and member.startswith(f"{instance}-") for where, instance in swapped)
-        if ends and member not in told and not static:
+        if ends and member not in known and not static:
             found.append(Truth(ends[-1] - 1, group, "joined", -1, (member,), source="journal"))
     return found
 

@@ -98,7 +98,7 @@ FAMILIES = {
 
 
 # No record holds its max.poll.interval; where it commits by hand, nothing shows that it stalls.
-UNTOLD = "aiokafka"
+UNDISCLOSED = "aiokafka"
 MANUAL = ", manual"
 """What a family's name ends with where its members commit by hand: their silences mean something else."""
 

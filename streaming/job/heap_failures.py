@@ -1,4 +1,4 @@
-"""Failures of a Spark query that the heap of its JVM explains, and the error that then ends the job."""
+"""Failures of a Spark query because the heap of its JVM was too small, and the error that ends the job."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ class HeapError(JobError):
 
 
 class HeavyRecordError(HeapError):
-    """One record is more than the heap holds, at every start again: skip it, or give more heap."""
+    """One record needs more heap than there is, at each start again: skip it, or give more heap."""
 
 
 def classify_with_heap(
     error: Exception, failures: int, where: Iterable[str], batch: Callable[[], str]
 ) -> dict[str, str]:
-    """Return what is to be logged of the failure, as `failures.judged` does, which judges all others.
+    """Return what to log about the failure; `failures.classify_failure` takes all that have another reason.
 
     `batch` says in sentences what it read and how full the heap was. Raises HeapError where the same batch
     failed so often.
@@ -48,20 +48,20 @@ def heap_error(why: str, heavy: HeavyRecord | None) -> HeapError:
     """Return the error that ends a job whose JVM ran out of heap; `heavy`: the record that is to blame."""
     if heavy is None:
         return HeapError(why, MORE_HEAP)
-    told = f"{why} {heavy.sentence()}"
+    sentence = f"{why} {heavy.sentence()}"
     if heavy.offset < 0:
-        return HeapError(told, MORE_HEAP)
+        return HeapError(sentence, MORE_HEAP)
     skip = "source.skip: {" + ", ".join(f"{p}: {last}" for p, last in sorted(heavy.skip.items())) + "}"
     remedy = (
         f"If it is no record of Kafka's own, set `{skip}`: a new state is begun that reads the partition "
         "from behind its batch, and its groups are judged from their next records on. If it is, raise "
         "`spark.driver.memory`."
     )
-    return HeavyRecordError(told, remedy)
+    return HeavyRecordError(sentence, remedy)
 
 
 def _heap(text: str) -> str:
-    """Say what an error says of the heap, "" where it is of something else."""
+    """Return what an error says about the heap, "" where it is another error."""
     if INCOMPLETE in text:
         return f"The batch did not reach the driver whole: {last_line(text, INCOMPLETE)}."
     return NO_HEAP if OUT_OF_MEMORY in text or EXECUTOR_OOM in text else ""

@@ -148,13 +148,13 @@ class SparkEngine:
         return watch(started, self.stop, lambda report: on_progress(progress_of(report, topic)), on_turn)
 
     def classify_failure(self, error: Exception, failures: int) -> dict[str, str]:
-        """See `heap_failures.judged_by_heap`."""
+        """See `heap_failures.classify_with_heap`."""
         path, spark = self.settings.storage.path, self.settings.spark.properties()
         where = (path, f"{path}/tables", self.checkpoint, scratch(spark))
         return classify_with_heap(error, failures, where, self._describe_batch)
 
     def explained(self, error: Exception) -> Exception:
-        """Name the record that is to blame where the heap was exhausted.
+        """Name the record that exhausted the heap.
 
         The other JVMs, of a cluster, reach us as errors of the query.
         """

@@ -57,7 +57,7 @@ class NotStartedError(Exception):
 class Shape:
     """What the query is made of. trigger_s None: read what there is, then finish.
 
-    interprets: the batches after the first, which reads what has come together until then, are short ones.
+    interprets: Spark interprets projections in the batches after the first one, which are short.
     """
 
     source: Source
@@ -114,7 +114,7 @@ def _short_after_first(take: Callable[[DataFrame, int], None]) -> Callable[[Data
 
 
 def _said(error: Exception) -> str:
-    """Return what Java says of its error, which it is asked for once more: it may be gone by then."""
+    """Return the message of a Java error. The JVM is asked for it again, and may have ended by then."""
     try:
         return str(error)[:ERROR]
     except Exception as gone:  # noqa: BLE001 - whatever py4j makes of that
@@ -147,8 +147,8 @@ def watch(
 ) -> tuple[End, Exception | None]:
     """Wait until the query ends, `stop` is set, the clock is set back, or a callback asks for another query.
 
-    `on_progress` gets each progress report that is new, `on_turn` is called a few times a second; what they
-    raise stops the query and goes on.
+    `on_progress` gets each new progress report, `on_turn` is called a few times a second. An exception of
+    either stops the query and is raised.
     """
     seen, asked, clock = -1, -PROGRESS_S, WallClock()
     try:

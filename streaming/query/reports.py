@@ -1,4 +1,4 @@
-"""Spark's progress reports, the JSON tree of one batch, as the driver wants them."""
+"""Spark's progress reports, the JSON tree of one batch, as the driver needs them."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def store_memory_of(progress: Mapping[str, Any]) -> int:
     return sum(int(operator.get("memoryUsedBytes", 0)) for operator in progress.get("stateOperators", ()))
 
 
-def _offsets(told: object) -> dict[tuple[str, str], int]:
+def _offsets(offsets: object) -> dict[tuple[str, str], int]:
     """Return (topic, partition) -> offset; empty for other sources than Kafka's."""
-    topics = told if isinstance(told, dict) else {}
+    topics = offsets if isinstance(offsets, dict) else {}
     return {
         (topic, partition): int(offset)
         for topic, partitions in topics.items()

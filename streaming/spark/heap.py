@@ -1,7 +1,7 @@
-"""The heap of the driver's JVM: how large it is, how full it was, and the advice where it was too small.
+"""The heap of the driver's JVM: its size, its peak, and the advice where it was too small.
 
 An error of the heap may leave no trace but a line of the JVM: its thread ends, and the caller of that thread
-gets a closed socket. The JVM still reports how full the heap was at most. A task without heap ends the JVM of
+gets a closed socket. The JVM still reports the peak of the heap. A task without heap ends the JVM of
 a local master with an exit code of its own.
 """
 
@@ -41,7 +41,7 @@ def heap_bytes(session: SparkSession) -> int:
 
 
 def heap_peak(session: SparkSession) -> float:
-    """Return how full the heap was at most since the last call, as a share of what it may have."""
+    """Return the peak of the heap since the last call, as a share of its largest size."""
     beans = _jvm(session).java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     old = [pool for pool in beans if pool.getType().name() == "HEAP" and not _is_young(pool.getName())]
     shares = [pool.getPeakUsage().getUsed() / pool.getUsage().getMax() for pool in old]

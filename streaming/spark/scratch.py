@@ -21,7 +21,7 @@ WORKERS = {f"spark.executorEnv.{SAFE_PATH}": "1"}
 
 
 def import_from_the_path_alone() -> None:
-    """Have every Python that is started from now on, by the JVM too, pass over the current folder."""
+    """Have each Python that is started from now on, by the JVM too, not import from the current folder."""
     os.environ[SAFE_PATH] = "1"
 
 

@@ -111,7 +111,7 @@ CONNECT = (
 
 
 class NoJvmError(DependencyError):
-    """Spark's JVM ended before it could be used."""
+    """Spark's JVM ended while it started."""
 
 
 def start_session(
@@ -119,7 +119,7 @@ def start_session(
 ) -> SparkSession:
     """Start Spark, or join the platform's session.
 
-    Raises DependencyError where no fitting Java is found, NoJvmError where it does not get that far,
+    Raises DependencyError where no fitting Java is found, NoJvmError where the JVM ends while it starts,
     ConfigError for a session of Spark Connect.
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - heavy, and an optional dependency
@@ -202,7 +202,7 @@ def shuffle_partitions(overrides: Mapping[str, str], environment: Mapping[str, s
 
 
 def require_readable(overrides: Mapping[str, str]) -> None:
-    """Raise ConfigError for a master or a size that Spark cannot read: its JVM would end without a word."""
+    """Raise ConfigError for a master or a size that Spark cannot read: its JVM would end and not say why."""
     problems = []
     master = overrides.get("spark.master")
     if master is not None and not MASTER.fullmatch(master.strip()):
@@ -288,7 +288,7 @@ def _property(value: str) -> str:
 
 @contextmanager
 def _named() -> Iterator[None]:
-    """Name a JVM that ends before it is there. Raises NoJvmError."""
+    """Raise NoJvmError where the JVM ends while it starts."""
     from py4j.protocol import Py4JError, Py4JJavaError  # noqa: PLC0415 - comes with pyspark
     from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - heavy, and an optional dependency
 

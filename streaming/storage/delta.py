@@ -2,8 +2,8 @@
 
 Exactly once: a batch is one Delta transaction of (query id, batch id), so a batch that runs again appends
 nothing that is there. Delta cannot forget a batch that was written and not committed in the ledger, so its
-rows stay. Should it say more when it runs again (the probe may have seen more since; a checkpoint that is
-older than the table gives other records this number), the findings whose ids are not in the table follow.
+rows stay. If it has more findings when it runs again (the probe may have answered since; a checkpoint that is
+older than the table gives other records this number), those whose ids are not in the table are appended.
 Refuses executors that do not reach the table's folder, and a session without Delta.
 """
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.engine.batch.batches import BatchKey
-    from rebalance_monitor.engine.outputs.sinks import Sink, Telling
+    from rebalance_monitor.engine.outputs.sinks import Publication, Sink
     from rebalance_monitor.engine.storage import Storage
 
 EXTENSIONS, EXTENSION = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
@@ -75,12 +75,12 @@ class DeltaTable:
         """Raise ConfigError where a Parquet table lies in the folder."""
         require_format(self._folder, delta=True)
 
-    def write(self, key: BatchKey, telling: Telling) -> None:
+    def write(self, key: BatchKey, publication: Publication) -> None:
         """Append the batch in one transaction. Raises OSError."""
         if self._unsure:
             self._written = read_log(self._folder).transactions if is_delta(self._folder) else {}
         known = self._written.get(key.query_id, -1) >= key.batch_id
-        findings = self._unwritten(telling.findings) if known else telling.findings
+        findings = self._unwritten(publication.findings) if known else publication.findings
         self._unsure = True
         if findings:
             with _as_os_error("the findings table could not be written"):
@@ -92,11 +92,11 @@ class DeltaTable:
         self._unsure = False
 
     def _unwritten(self, findings: Sequence[Finding]) -> list[Finding]:
-        told: set[str] = set()
+        written: set[str] = set()
         for day in {date_of(finding.at) for finding in findings}:
             for path in files(self._folder, f"date={day}"):
-                told.update(parquet_file(path).read(columns=["id"])["id"].to_pylist())
-        return [finding for finding in findings if finding.id not in told]
+                written.update(parquet_file(path).read(columns=["id"])["id"].to_pylist())
+        return [finding for finding in findings if finding.id not in written]
 
     def _append(self, findings: Sequence[Finding], key: BatchKey | None) -> None:
         writer = findings_frame(self._session, findings).coalesce(1).write.format("delta").mode("append")

@@ -115,8 +115,9 @@ def _of_capture(path: Path, settings: "Settings") -> Iterator[tuple[str, "Messag
     detection = detection_settings(settings.detection, read_capture(path).metadata)
     findings = map(identities_for(settings).finding, replay_capture(path, detection))
     for at, outgoing in rehearse(rehearsal_plan(settings), findings):
-        told = outgoing.notification
-        yield f"{moment(at)} {told.receiver} {told.phase.value} ({outgoing.due.reason.value})", told.message
+        notification = outgoing.notification
+        about = f"{notification.receiver} {notification.phase.value} ({outgoing.due.reason.value})"
+        yield f"{moment(at)} {about}", notification.message
 
 
 def rehearsal_plan(settings: "Settings") -> "Plan":

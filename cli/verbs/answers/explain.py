@@ -141,7 +141,7 @@ def _read(dossier: "Dossier", batches: "Iterable[pa.RecordBatch]") -> None:
 def _asked(
     admin: "ClusterAdmin", dossier: "Dossier", shard: int, shards: int, name: str
 ) -> tuple[Any, dict[str, int]]:
-    """Ask the brokers what records do not hold; what may not be told is left out."""
+    """Ask the brokers what records do not hold; what they refuse is left out."""
     from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.coordinator.explain.explanation import Place
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.engine.batch.batches import BatchKey
     from rebalance_monitor.engine.embedded.core import Census
-    from rebalance_monitor.engine.outputs.sinks import Lines, Telling
+    from rebalance_monitor.engine.outputs.sinks import Lines, Publication
     from rebalance_monitor.engine.topic.facts import TopicFacts
 
 MB = 1_000_000
@@ -118,12 +118,14 @@ class Shown:
     def start(self, committed: "Snapshot") -> None:
         """Nothing can be taken back."""
 
-    def write(self, key: "BatchKey", telling: "Telling") -> None:
+    def write(self, key: "BatchKey", publication: "Publication") -> None:
         """Print the findings that match. Does not block."""
-        found = [finding for finding in telling.findings if not finding.history and self._matches(finding)]
+        found = [
+            finding for finding in publication.findings if not finding.history and self._matches(finding)
+        ]
         self._kinds.update(finding.kind.value for finding in found if finding.phase != "updated")
         self._groups.update(finding.group for finding in found if finding.group)
-        self.lines.write(key, replace(telling, findings=found))
+        self.lines.write(key, replace(publication, findings=found))
 
     def committed(self, key: "BatchKey") -> None:
         """Nothing is left to do."""

@@ -125,10 +125,10 @@ def _play(
 
 
 def _follow(play: "Stage", duration: float, show: Callable[["Finding"], None]) -> None:
-    told: set[tuple[str, int]] = set()
+    announced: set[tuple[str, int]] = set()
     deadline = time.monotonic() + duration
     while time.monotonic() < deadline:
-        _announce(play, told)
+        _announce(play, announced)
         for finding in play.news():
             show(finding)
         if play.complete():
@@ -136,11 +136,11 @@ def _follow(play: "Stage", duration: float, show: Callable[["Finding"], None]) -
         time.sleep(LOOK_S)
 
 
-def _announce(play: "Stage", told: set[tuple[str, int]]) -> None:
+def _announce(play: "Stage", announced: set[tuple[str, int]]) -> None:
     for run in play.runs:
         for number, done in enumerate(list(run.done)):
-            if (run.group, number) not in told:
-                told.add((run.group, number))
+            if (run.group, number) not in announced:
+                announced.add((run.group, number))
                 at = time.strftime("%H:%M:%S", time.gmtime(done.at / 1000))
                 _say(f"{at}  injected  {run.group}  {done.verb} {', '.join(done.who)}", dim=True)
 
@@ -183,19 +183,19 @@ def _costs(found: list["Finding"]) -> list[dict[str, object]]:
     for finding in found:
         if finding.kind is Kind.REBALANCE_COST:
             costs.setdefault(finding.group or "", []).append(finding)
-    return [_cost(group, told) for group, told in sorted(costs.items())]
+    return [_cost(group, findings) for group, findings in sorted(costs.items())]
 
 
-def _cost(group: str, told: list["Finding"]) -> dict[str, object]:
+def _cost(group: str, findings: list["Finding"]) -> dict[str, object]:
     def total(key: str) -> int:
-        return sum(int(finding.details.get(key, 0)) for finding in told)
+        return sum(int(finding.details.get(key, 0)) for finding in findings)
 
     return {
         "group": group,
         "rebalances": total("rebalances"),
-        "stood still": f"{sum(finding.stopped_ms_max or 0 for finding in told) / 1000:.1f} s",
+        "stood still": f"{sum(finding.stopped_ms_max or 0 for finding in findings) / 1000:.1f} s",
         "records arrived meanwhile": total("arrived"),
-        "most waiting": max(int(finding.details["waiting_peak"]) for finding in told),
+        "most waiting": max(int(finding.details["waiting_peak"]) for finding in findings),
         "then caught up in": f"{total('caught_up_ms') / 1000:.1f} s",
     }
 

@@ -53,12 +53,12 @@ def command(
     from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
 
     stop = stop_on_signals()
-    told = Progress("captured")
+    line = Progress("captured")
     seen: list[Reading] = []
 
     def progress(reading: "Reading") -> None:
         seen[:] = [reading]
-        told(reading.rows)
+        line(reading.rows)
 
     metadata = copy_topic(
         settings.kafka.client_properties(),
@@ -69,7 +69,7 @@ def command(
         ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,
         progress=progress,
     )
-    told.end()
+    line.end()
     rows = seen[0].rows if seen else 0
     click.echo(f"{folder}: {rows:,} records of {metadata.partitions} partitions", err=True)
     return ExitCode.INTERRUPTED if stop.is_set() and (until_end or duration) else ExitCode.FINE

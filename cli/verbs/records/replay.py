@@ -93,8 +93,8 @@ def _replay(
     progress.end()
     took = time.monotonic() - began
     what = "notifications" if alerts else "findings"
-    told = f"{written:,} {what} in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
-    click.echo(told + ("" if capture.sightings else ", without probe samples"), err=True)
+    summary = f"{written:,} {what} in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
+    click.echo(summary + ("" if capture.sightings else ", without probe samples"), err=True)
 
 
 def write_notifications(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:
@@ -140,7 +140,7 @@ def _copied(settings: "Settings") -> Iterator[Path]:
 
     progress: list[Progress] = []
 
-    def told(reading: "Reading") -> None:
+    def show(reading: "Reading") -> None:
         if not progress:
             progress.append(Progress("read", span_of(reading)))
         progress[0](reading.rows)
@@ -149,7 +149,7 @@ def _copied(settings: "Settings") -> Iterator[Path]:
         path = Path(folder) / "capture"
         properties, topic = settings.kafka.client_properties(), settings.source.topic
         extent = Extent(until_end=True, skip=settings.source.skip)
-        copy_topic(properties, path, extent, topic=topic, progress=told)
+        copy_topic(properties, path, extent, topic=topic, progress=show)
         for one in progress:
             one.end()
         yield path

@@ -26,8 +26,8 @@ def check(config: Path | None, assignments: tuple[str, ...], *, with_java: bool)
 
     All that the job refuses before it asks a broker: how the brokers are reached, files of certificates,
     alert routes and options of receivers, kinds in `detection`, the page's token file, the form of the
-    storage folder's URI, jars. Oddities, such as a receiver that nothing reaches, are told on stderr and are
-    no error.
+    storage folder's URI, jars. A receiver that nothing reaches, and the like, is a
+    warning on stderr and no error.
     """
     from rebalance_monitor.alerts.setup.setup import checked
     from rebalance_monitor.config.errors import ConfigError

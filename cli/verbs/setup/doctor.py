@@ -1,7 +1,7 @@
-"""`rebalance-monitor doctor`: says whether all is there that the job needs, and may be done that it must do.
+"""`rebalance-monitor doctor`: checks that the job has what it needs, and the permissions for what it does.
 
-One line per check: OK, or what to do. Ends with 1 if anything is wrong; what the job can do without is told
-as a note and does not count.
+One line per check: OK, or what to do. Ends with 1 if anything is wrong. What the job can do without is a
+note and does not count.
 """
 
 from pathlib import Path

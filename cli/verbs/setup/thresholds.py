@@ -56,7 +56,7 @@ def _set_by(layers: Layers, section: str, key: str, entry: str = "") -> str:
 def _thresholds(section: "Detection", layers: Layers, group: str) -> Iterator[Row]:
     from rebalance_monitor.engine.settings import BROKER_VALUES, key_of
 
-    told = set(map(key_of, BROKER_VALUES))
+    asked = set(map(key_of, BROKER_VALUES))
     own = _own(section, group)
     names = [name for name in type(section).model_fields if not isinstance(getattr(section, name), tuple)]
     for name in [*names, *(own.keys() - {*names, "team"})]:
@@ -65,7 +65,7 @@ def _thresholds(section: "Detection", layers: Layers, group: str) -> Iterator[Ro
             yield _row(name, value, _set_by(layers, "detection", "groups", f"[{number}] ({pattern})"))
             continue
         origin = _set_by(layers, "detection", name)
-        origin += "; the brokers' own wins" if origin == DEFAULT and name in told else ""
+        origin += "; the brokers' own wins" if origin == DEFAULT and name in asked else ""
         value = getattr(section, name)
         yield _row(name, "not set" if value is None else value, origin)
 

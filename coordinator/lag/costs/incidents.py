@@ -39,7 +39,7 @@ class Stopped(msgspec.Struct, array_like=True):
     """An open incident: its newest finding as JSON, when (ms) consumption stopped, and what waited.
 
     `before`: records at the last sample before that, `peak` the most since, -1 where unknown; `caught_up`:
-    when (ms) no more waited than before. `told`: updates so far. `seconds`: partition-seconds of its
+    when (ms) no more waited than before. `updates`: so far. `seconds`: partition-seconds of its
     rebalances. `usual`: the most that waited before it.
     """
 
@@ -48,7 +48,7 @@ class Stopped(msgspec.Struct, array_like=True):
     before: int = -1
     peak: int = -1
     caught_up: int = -1
-    told: int = 0
+    updates: int = 0
     seconds: float = 0.0
     usual: int = -1
 
@@ -216,12 +216,12 @@ class Costs:
         severity: Severity,
         weight: Impact,
     ) -> Finding:
-        known.told += 1
+        known.updates += 1
         is_weighed = last.kind in WEIGHED
         found = replace(
             last,
             id=finding_id(
-                last.cluster, last.kind, group, f"{incident}/cost", phase="updated", sequence=known.told
+                last.cluster, last.kind, group, f"{incident}/cost", phase="updated", sequence=known.updates
             ),
             at=at,
             phase="updated",

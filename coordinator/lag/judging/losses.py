@@ -80,8 +80,8 @@ class Losses:
     def _rewound(self, group: str, consumed: Consumed, at: int) -> list[Finding]:
         changes = []
         for (topic, partition), before in consumed.went_back.items():
-            told = consumed.lag.topics.get(topic) if consumed.lag is not None else None
-            one = told.of(partition) if told is not None else None
+            topic_lag = consumed.lag.topics.get(topic) if consumed.lag is not None else None
+            one = topic_lag.of(partition) if topic_lag is not None else None
             is_again = one is not None and one.offset < before <= one.end
             if one is not None and is_again and not consumed.may_be_pending:
                 changes.append(Change(topic, one, before - one.offset, before))
@@ -194,5 +194,5 @@ def _offsets(worst: Change) -> Details:
 def _each(consumed: Consumed) -> Iterator[tuple[int, str, PartitionLag]]:
     """Yield place, topic and lag of each partition."""
     topics = consumed.lag.topics if consumed.lag is not None else {}
-    found = ((topic, one) for topic, told in topics.items() for one in told.partitions)
+    found = ((topic, one) for topic, topic_lag in topics.items() for one in topic_lag.partitions)
     return ((place, topic, one) for place, (topic, one) in enumerate(found))

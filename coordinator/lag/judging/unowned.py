@@ -5,8 +5,8 @@ without an owner are asked for like those of consumed topics (asking creates non
 brokers describe are compared with those that are assigned. A whole topic is missing from the assignment if
 the generation began after the brokers first described it. Else the group has as long as clients may take to
 hear of it: they refresh their metadata every five minutes by default, sarama every ten
-(`metadata.max.age.ms`, `Metadata.RefreshFrequency`); kafka-go never does unless it is told to watch. The
-finding is critical once records arrive that nobody will read.
+(`metadata.max.age.ms`, `Metadata.RefreshFrequency`); kafka-go never does unless `WatchPartitionChanges` is
+set. The finding is critical once records arrive that no member reads.
 """
 
 from __future__ import annotations

@@ -146,8 +146,8 @@ class Api:
         if entry is None:
             when = "now; it may have been removed" if at is None else "in the day before that moment"
             raise NotFound(f"there is no group of that name {when}")
-        told = list(entry.facts.view.recent)
-        return group_detail(board, entry, told, live=self._live and at is None, as_of=at)
+        recent = list(entry.facts.view.recent)
+        return group_detail(board, entry, recent, live=self._live and at is None, as_of=at)
 
     def incidents(self, values: Values) -> IncidentsPage:
         """Answer `/incidents`."""
@@ -165,14 +165,14 @@ class Api:
         known, identity = self.snapshot.known, values["id"]
         found = known.incidents.get(identity)
         now = known.health.now
-        told = self._around(known, found) if found else self._find_past(identity)
+        around = self._around(known, found) if found else self._find_past(identity)
         if found is None:
-            if not told:
+            if not around:
                 raise NotFound("there is no incident of that id in the retained history")
-            found = Known().after(Update(findings=told)).incidents.get(identity)
+            found = Known().after(Update(findings=around)).incidents.get(identity)
         if found is None:
             raise NotFound("the finding of that id is no incident")
-        return incident_detail(found, told, now, live=self._live)
+        return incident_detail(found, around, now, live=self._live)
 
     def findings(self, values: Values) -> FindingsPage:
         """Answer `/findings`."""
@@ -192,18 +192,18 @@ class Api:
         limit = values["limit"]
         # An event's findings come close together: findings that follow the page may belong to its last rows.
         found = self._past.find(self._wanted(values, limit + BEYOND))
-        told: list[Any] = within(map(to_dict, found))
-        size = min(limit, len(told))
+        bodies: list[Any] = within(map(to_dict, found))
+        size = min(limit, len(bodies))
         page = {finding.id for finding in found[:size]}
-        cut_at = found[len(told) - 1].at if len(found) == limit + BEYOND else -1
-        rows = [event_row(event, cut_at) for event in events_of(found[: len(told)])]
+        cut_at = found[len(bodies) - 1].at if len(found) == limit + BEYOND else -1
+        rows = [event_row(event, cut_at) for event in events_of(found[: len(bodies)])]
         rows = [row for row in rows if page.intersection(row["findings"])]
         shown = page.union(*(row["findings"] for row in rows))
         return {
             "now": self.snapshot.known.health.now,
             "source": self._past.source,
             "rows": rows,
-            "findings": [finding for finding in told if finding["id"] in shown],
+            "findings": [finding for finding in bodies if finding["id"] in shown],
             "next": cursor(found[size - 1]) if len(found) > size else None,
         }
 

@@ -109,7 +109,7 @@ SILENCES = "/silences"
 _EVENTS_WHAT = (
     "Server-sent events. `hello` {version}; after each batch `change` {version, now, overview, rows, "
     "removed, others} with the rows of groups that changed and whether anything about no single group was "
-    "told, or `reset` {version, now, overview}: ask again."
+    "published, or `reset` {version, now, overview}: ask again."
 )
 
 

@@ -129,7 +129,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
 
-        async def told(message: Message) -> None:
+        async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers.update(HEADERS)
@@ -138,13 +138,13 @@ class Guard:
 
         problem = None if _is_open(scope["path"]) else refusal(self._access, scope)
         if problem is None:
-            await self._app(scope, receive, told)
+            await self._app(scope, receive, guarded)
             return
         status, why = problem
         refused = JSONResponse({"error": why}, status)
         if status == 401:  # noqa: PLR2004 - HTTP's own number
             refused.headers["www-authenticate"] = "Bearer"
-        await refused(scope, receive, told)
+        await refused(scope, receive, guarded)
 
 
 def refusal(access: Access, scope: Scope) -> tuple[int, str] | None:

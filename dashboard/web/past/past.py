@@ -97,8 +97,8 @@ class MemoryPast:
     def find(self, wanted: Wanted) -> list[Finding]:
         """Return at most `wanted.limit` findings, newest first."""
         known = self._snapshot.known
-        told = [finding for view in known.groups.values() for finding in view.recent]
-        return newest([f for f in (*told, *known.others) if wanted.takes(f)], wanted.limit)
+        recent = [finding for view in known.groups.values() for finding in view.recent]
+        return newest([f for f in (*recent, *known.others) if wanted.takes(f)], wanted.limit)
 
 
 class Moments:
@@ -119,8 +119,8 @@ class Moments:
             return board
 
     def _made(self, moment: int, cluster: str) -> Board:
-        told = self._past.find(Wanted(since=moment - LOOKBACK_MS, until=moment, limit=MAX_PAST))
-        update = Update(findings=told[::-1], now=moment, wall=moment)
+        found = self._past.find(Wanted(since=moment - LOOKBACK_MS, until=moment, limit=MAX_PAST))
+        update = Update(findings=found[::-1], now=moment, wall=moment)
         known = Known(cluster=cluster, version=0).after(update)
         return Board(known, known.health.now, team_of=self._team_of)
 

@@ -77,10 +77,10 @@ def _rows(table: pa.Table, name: str, fits: Callable[[str], bool]) -> pa.Array:
         rows, texts = pc.list_parent_indices(texts).cast(pa.int64()), texts.flatten()
     if part:
         texts = pc.struct_field(texts, part)
-    told = texts.dictionary_encode()
+    encoded = texts.dictionary_encode()
     # Null where there is no text, which no filter lets through.
-    hits = pa.array([fits(text) for text in told.dictionary.to_pylist()], pa.bool_())
-    return rows.filter(hits.take(told.indices))
+    hits = pa.array([fits(text) for text in encoded.dictionary.to_pylist()], pa.bool_())
+    return rows.filter(hits.take(encoded.indices))
 
 
 def _numbers(count: int) -> pa.Array:

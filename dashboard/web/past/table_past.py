@@ -109,11 +109,11 @@ class TablePast:
 
     def _promising(self, pieces: Sequence[Piece], wanted: Wanted) -> Sequence[Piece]:
         """Return the pieces that may hold something wanted, by the columns of their footers."""
-        telling = columns(wanted)
-        if telling == ["at"]:
+        publication = columns(wanted)
+        if publication == ["at"]:
             # Their footers said so.
             return pieces
-        rows = _numbers(fitting(self._pieces.read(pieces, telling), wanted))
+        rows = _numbers(fitting(self._pieces.read(pieces, publication), wanted))
         ends = np.cumsum([piece.rows for piece in pieces])
         return [pieces[number] for number in np.unique(np.searchsorted(ends, rows, side="right"))]
 

@@ -71,9 +71,9 @@ class Event:
 
 def events_of(findings: Iterable[Finding]) -> list[Event]:
     """Return the events of these findings, the newest first."""
-    told = sorted(findings, key=lambda one: (one.at, one.id))
-    moved = [one.at for one in told if one.kind in _MOVES]
-    return sorted(_bursts(_joined(told), moved), key=lambda one: (one.at, one.head.id), reverse=True)
+    ordered = sorted(findings, key=lambda one: (one.at, one.id))
+    moved = [one.at for one in ordered if one.kind in _MOVES]
+    return sorted(_bursts(_joined(ordered), moved), key=lambda one: (one.at, one.head.id), reverse=True)
 
 
 def event_row(event: Event, cut_at: int = -1) -> EventRow:
@@ -134,24 +134,24 @@ class _Sets:
         self._parents[self.root(one)] = self.root(other)
 
 
-def _joined(told: Sequence[Finding]) -> list[Event]:
+def _joined(findings: Sequence[Finding]) -> list[Event]:
     """Return the events of findings, oldest first, before bursts are merged."""
-    sets, first = _Sets(len(told)), dict[object, int]()
+    sets, first = _Sets(len(findings)), dict[object, int]()
     by_group: defaultdict[str, list[int]] = defaultdict(list)
-    for place, finding in enumerate(told):
+    for place, finding in enumerate(findings):
         for key in _keys(finding):
             sets.join(place, first.setdefault(key, place))
         if finding.group is not None:
             by_group[finding.group].append(place)
     for places in by_group.values():
-        for one, other in _observed(told, places):
+        for one, other in _observed(findings, places):
             sets.join(one, other)
-    for place, finding in enumerate(told):
+    for place, finding in enumerate(findings):
         for other in (one for name in finding.groups for one in by_group.get(name, ())):
-            if finding.group is None and _stands_for(finding, told[other]):
+            if finding.group is None and _stands_for(finding, findings[other]):
                 sets.join(other, place)
     found: defaultdict[int, list[Finding]] = defaultdict(list)
-    for place, finding in enumerate(told):
+    for place, finding in enumerate(findings):
         found[sets.root(place)].append(finding)
     return [_event(one) for one in found.values()]
 
@@ -168,16 +168,17 @@ def _keys(finding: Finding) -> list[object]:
     return keys
 
 
-def _observed(told: Sequence[Finding], places: Sequence[int]) -> Iterable[tuple[int, int]]:
+def _observed(findings: Sequence[Finding], places: Sequence[int]) -> Iterable[tuple[int, int]]:
     """Yield what the probe or the clock saw of a group's rebalance, and the finding of that rebalance."""
     for place in places:
-        over = told[place]
+        over = findings[place]
         if over.phase != "resolved" or over.opened_at is None:
             continue
         near = [
             other
             for other in places
-            if over.opened_at < told[other].at <= over.at + SETTLED_MS and _explains(told[other], over)
+            if over.opened_at < findings[other].at <= over.at + SETTLED_MS
+            and _explains(findings[other], over)
         ]
         if near:
             # The newest: an incident may have lasted for several generations.
@@ -253,8 +254,8 @@ def _of_run(run: Sequence[Event], least: int) -> list[Event]:
     once = [one for one in run if subjects[_subject(one)] == 1]
     if len(once) < least:
         return list(run)
-    told = sorted((one for event in once for one in event.findings), key=lambda one: (one.at, one.id))
-    burst = Event(max(once, key=lambda one: (one.at, one.head.id)).head, tuple(told), tuple(once))
+    every = sorted((one for event in once for one in event.findings), key=lambda one: (one.at, one.id))
+    burst = Event(max(once, key=lambda one: (one.at, one.head.id)).head, tuple(every), tuple(once))
     return [burst, *(one for one in run if subjects[_subject(one)] > 1)]
 
 

@@ -33,13 +33,13 @@ PARTITIONS = 200
 
 
 def group_detail(
-    board: Board, entry: Entry, told: Sequence[Finding], *, live: bool, as_of: int | None = None
+    board: Board, entry: Entry, findings: Sequence[Finding], *, live: bool, as_of: int | None = None
 ) -> GroupDetail:
-    """Return the page of one group; `told` are its findings, oldest first."""
+    """Return the page of one group; `findings` are its findings, oldest first."""
     summary = entry.facts.view.summary
     lag = board.known.lags.get(entry.name)
     committed = board.known.committing.get(entry.name)
-    members = [_committing(member, committed) for member in members_of(summary, told)]
+    members = [_committing(member, committed) for member in members_of(summary, findings)]
     return {
         "version": board.known.version,
         "now": board.now,
@@ -48,14 +48,14 @@ def group_detail(
         "row": board.row(entry),
         "protocol_type": summary.get("protocol_type") or "",
         "leader": summary.get("leader") or "",
-        "topics": list(summary.get("topics") or _topics(told)),
+        "topics": list(summary.get("topics") or _topics(findings)),
         "members": members,
         "spread": spread(members),
         "deadlines": deadlines(summary, members),
-        "timeline": timeline(told),
+        "timeline": timeline(findings),
         "incidents": _incidents(board, entry.name),
-        "findings": newest(told, FINDINGS),
-        "events": [event_row(event) for event in events_of(told)][:FINDINGS],
+        "findings": newest(findings, FINDINGS),
+        "events": [event_row(event) for event in events_of(findings)][:FINDINGS],
         "lag_track": [list(one) for one in lag.totals] if lag else [],
         "lag_at": lag.at if lag else None,
         "lag": within(lag_rows(lag)) if lag else [],
@@ -66,13 +66,13 @@ def group_detail(
 def lag_rows(lag: GroupLag) -> Iterator[TopicLagRow]:
     """Yield a group's lag by topic, the most first, with the partitions that have most."""
     topics = sorted(lag.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
-    for topic, told in topics:
+    for topic, topic_lag in topics:
         yield {
             "topic": topic,
-            "lag": told.records,
-            "age_ms": told.age_ms,
-            "unknown": told.unknown,
-            "partitions": len(told.partitions),
+            "lag": topic_lag.records,
+            "age_ms": topic_lag.age_ms,
+            "unknown": topic_lag.unknown,
+            "partitions": len(topic_lag.partitions),
             "listed": [
                 {
                     "partition": one.partition,
@@ -83,7 +83,7 @@ def lag_rows(lag: GroupLag) -> Iterator[TopicLagRow]:
                     "lag_stable": one.stable_records,
                     "age_ms": one.age_ms,
                 }
-                for one in nsmallest(PARTITIONS, told.partitions, key=lambda one: -(one.records or 0))
+                for one in nsmallest(PARTITIONS, topic_lag.partitions, key=lambda one: -(one.records or 0))
             ],
         }
 
@@ -98,9 +98,9 @@ def _committing(member: Member, newest: Committing | None) -> Member:
     return {**member, "last_commit": _known(max([member["last_commit"] or -1, *times]))}
 
 
-def members_of(summary: Mapping[str, Any], told: Sequence[Finding]) -> list[Member]:
+def members_of(summary: Mapping[str, Any], findings: Sequence[Finding]) -> list[Member]:
     """Return the members by the summary; without one, or where it is older, by the newest generation."""
-    newest = next((f for f in reversed(told) if f.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY}), None)
+    newest = next((f for f in reversed(findings) if f.kind in {Kind.REBALANCE, Kind.GROUP_EMPTY}), None)
     listed = summary.get("member_list")
     if newest is not None and newest.kind is Kind.GROUP_EMPTY and newest.phase == "opened":
         return []
@@ -176,8 +176,8 @@ def _known(value: int) -> int | None:
     return value if value >= 0 else None
 
 
-def _topics(told: Sequence[Finding]) -> tuple[str, ...]:
-    return next((finding.topics for finding in reversed(told) if finding.topics), ())
+def _topics(findings: Sequence[Finding]) -> tuple[str, ...]:
+    return next((finding.topics for finding in reversed(findings) if finding.topics), ())
 
 
 def _incidents(board: Board, group: str) -> list[IncidentRow]:

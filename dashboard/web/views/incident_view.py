@@ -96,14 +96,16 @@ def in_order(known: Known) -> list[Incident]:
     return [*opened, *closed]
 
 
-def incident_detail(incident: Incident, told: Sequence[Finding], now: int, *, live: bool) -> IncidentDetail:
-    """Return the page of one incident; `told` is what is known of its group, or of no group, oldest first."""
-    own = [finding for finding in told if incident.id in {finding.incident, finding.id}]
-    last = max((finding.at for finding in told), default=now)
+def incident_detail(
+    incident: Incident, findings: Sequence[Finding], now: int, *, live: bool
+) -> IncidentDetail:
+    """Return the page of one incident; `findings`: those of its group, or of no group, oldest first."""
+    own = [finding for finding in findings if incident.id in {finding.incident, finding.id}]
+    last = max((finding.at for finding in findings), default=now)
     end = max(now, last) if incident.closed_at is None else incident.closed_at
     near = range(incident.opened_at - AROUND_MS, end + AROUND_MS + 1)
-    around = [finding for finding in told if finding.at in near and finding not in own]
-    ended_by = ending(incident, told)
+    around = [finding for finding in findings if finding.at in near and finding not in own]
+    ended_by = ending(incident, findings)
     return {
         "now": now,
         "live": live,
@@ -118,10 +120,10 @@ def incident_detail(incident: Incident, told: Sequence[Finding], now: int, *, li
 
 def offenders(findings: Iterable[Finding]) -> list[Offender]:
     """Return the clients that the findings name, each as what it is: those waited for or gone first."""
-    told = [parts for finding in findings if (parts := _parts(finding))]
-    counts = Counter(client for parts in told for client in parts)
+    blamed = [parts for finding in findings if (parts := _parts(finding))]
+    counts = Counter(client for parts in blamed for client in parts)
     roles: dict[tuple[str, str], Part] = {}
-    for client, part in (one for parts in told for one in parts.items()):
+    for client, part in (one for parts in blamed for one in parts.items()):
         roles[client] = min(part, roles.get(client, part), key=_RANK.index)
     ranked = sorted(counts, key=lambda client: (_RANK.index(roles[client]), -counts[client], client))
     return [
@@ -130,7 +132,7 @@ def offenders(findings: Iterable[Finding]) -> list[Offender]:
             "host": client[1],
             "role": roles[client].value,
             "findings": counts[client],
-            "share": round(counts[client] / len(told), 3),
+            "share": round(counts[client] / len(blamed), 3),
         }
         for client in ranked[:MAX_OFFENDERS]
     ]
@@ -160,7 +162,7 @@ def _parts(finding: Finding) -> dict[tuple[str, str], Part]:
     return found
 
 
-def ending(incident: Incident, told: Iterable[Finding]) -> Finding | None:
+def ending(incident: Incident, findings: Iterable[Finding]) -> Finding | None:
     """Return the generation that ended an incident of a group: the last one until it was found to be over.
 
     A probe sample sees the end after the record; a group that is empty has members again with the generation.
@@ -169,7 +171,7 @@ def ending(incident: Incident, told: Iterable[Finding]) -> Finding | None:
         return None
     near = [
         one
-        for one in told
+        for one in findings
         if one.kind in _GENERATIONS
         and one.phase in {None, "opened"}
         and incident.opened_at < one.at <= incident.closed_at + SETTLED_MS
@@ -177,9 +179,9 @@ def ending(incident: Incident, told: Iterable[Finding]) -> Finding | None:
     return max(near, key=lambda one: one.at, default=None)
 
 
-def newest(told: Sequence[Finding], limit: int) -> list[Any]:
-    """Return the newest of the findings, oldest first in `told`, as the JSON that docs/findings.md describes.
+def newest(findings: Sequence[Finding], limit: int) -> list[Any]:
+    """Return the newest `findings`, given oldest first, as the JSON that docs/findings.md describes.
 
     The newest comes first; fewer than `limit` where they are large.
     """
-    return within(map(to_dict, reversed(told[-limit:])))
+    return within(map(to_dict, reversed(findings[-limit:])))

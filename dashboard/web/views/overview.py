@@ -39,8 +39,8 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
     recent += _since(known.others, now)
     rebalances = [finding for finding in recent if finding.kind is Kind.REBALANCE]
     busiest = nsmallest(OFFENDERS, board.entries, key=lambda entry: (-entry.rebalances, entry.name))
-    told = nsmallest(LOOKED_AT, (f for f in recent if f.kind not in _QUIET), key=lambda f: (-f.at, f.id))
-    cut_at = told[-1].at if len(told) == LOOKED_AT else -1
+    latest = nsmallest(LOOKED_AT, (f for f in recent if f.kind not in _QUIET), key=lambda f: (-f.at, f.id))
+    cut_at = latest[-1].at if len(latest) == LOOKED_AT else -1
     return {
         "cluster": known.cluster,
         "version": known.version,
@@ -58,7 +58,7 @@ def overview(board: Board, wall: int, *, live: bool) -> Overview:
         "offenders": [board.row(entry) for entry in busiest if entry.rebalances],
         "incidents": [incident_row(one) for one in in_order(known) if one.closed_at is None][:INCIDENTS],
         "incidents_open": len(known.incidents.open),
-        "latest": [event_row(event, cut_at) for event in events_of(told)[:LATEST]],
+        "latest": [event_row(event, cut_at) for event in events_of(latest)[:LATEST]],
         "health": health_of(known, wall, live=live),
     }
 

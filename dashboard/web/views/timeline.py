@@ -42,14 +42,14 @@ class _Lane:
 
 def timeline(findings: Iterable[Finding], columns: int = COLUMNS, lanes: int = LANES) -> Timeline:
     """Return the timeline of one group's findings, oldest first."""
-    told = sorted(findings, key=lambda finding: finding.at)
-    shown = [finding for finding in told if _is_column(finding)][-columns:]
-    costs = {str(one.details["rebalance"]): one for one in told if one.kind is Kind.REBALANCE_COST}
+    ordered = sorted(findings, key=lambda finding: finding.at)
+    shown = [finding for finding in ordered if _is_column(finding)][-columns:]
+    costs = {str(one.details["rebalance"]): one for one in ordered if one.kind is Kind.REBALANCE_COST}
     shared = _shared(shown)
     made: dict[str, _Lane] = {}
     for number, finding in enumerate(shown):
         _fill(made, shared, number, finding)
-    for finding in told:
+    for finding in ordered:
         if finding.kind in _BREACHES and shown and finding.at >= shown[0].at:
             _mark(made, shared, shown, finding)
     kept = _bounded(made, lanes)

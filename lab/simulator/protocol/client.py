@@ -55,7 +55,7 @@ class Client:
         self.identity = names.identity(plan, number, group.plan.name, self.family)
         self.beats: Beats | None = None
         self.last_poll = self.line.now
-        self._told: Phase | None = None
+        self._heard: Phase | None = None
         self._generation = -1
         self._stall = 0
 
@@ -107,7 +107,7 @@ class Client:
             # A static member that was kept: what it sends is of an older generation.
             self.stale = True
             return
-        self.stale, self.waiting, self._told = False, True, None
+        self.stale, self.waiting, self._heard = False, True, None
         usual, first = self.family.assign_ms
         median = first if self._generation < 0 else usual
         self._generation = generation
@@ -120,7 +120,7 @@ class Client:
         family, plan, random = self.family, self.plan, self._rng.random
         lag = family.beat_lag + family.beat_drift * plan.heartbeat
         self.beats = Beats(at, plan.heartbeat, lag, self._rng)
-        self.waiting, self._told = False, None
+        self.waiting, self._heard = False, None
         self.commits.begin(at)
         if not self.stalled:
             self.last_poll = at
@@ -131,7 +131,7 @@ class Client:
         """Learn with the next heartbeat that the coordinator has removed it."""
         if self.member != member_id:
             return
-        self.member, self.waiting, self._told = "", True, None
+        self.member, self.waiting, self._heard = "", True, None
         if self.alive and not self.lost:
             self.lost = True
             if self.connected and self.beats is not None:
@@ -146,7 +146,7 @@ class Client:
         if self.member not in self.group.members:
             self.member, self.lost = "", True
             self.line.at(soon, self._return)
-        elif self.waiting or self._told is not None or generation != self._generation:
+        elif self.waiting or self._heard is not None or generation != self._generation:
             self.line.at(soon, self._rejoin_loaded)
         elif self._rng.random() < self.family.rejoins_after_load:
             self.line.at(soon + self._rng.random() * 2000, self._rejoin_loaded)
@@ -165,7 +165,7 @@ class Client:
     def _on_rebalance_notice(self, phase: Phase) -> None:
         if phase is not self.group.phase or not self.beating or self.group.down_until > self.line.now:
             return
-        self._told = phase
+        self._heard = phase
         plan, random = self.plan, self._rng.random
         # An application that waits in poll lets it rejoin at once, one that works does so with its next poll.
         works = plan.rejoins_in_poll and random() < plan.work
@@ -180,7 +180,7 @@ class Client:
         if phase is not self.group.phase or member is None or member.joined or not self.reaches:
             return
         if self.deaf or (self.stalled and self.plan.rejoins_in_poll):
-            self._told = phase
+            self._heard = phase
             return
         self.flush(self.line.now)
         if self.plan.revoke_commit and not self.waiting:
@@ -342,7 +342,7 @@ class Client:
         self.fault = ""
         if self.stale:
             self._rejoin_loaded()
-        elif self.group.phase is not None and not member.joined and self._told is self.group.phase:
+        elif self.group.phase is not None and not member.joined and self._heard is self.group.phase:
             self.rejoin(self.group.phase)
 
     def _fall_silent(self, fault: str) -> None:

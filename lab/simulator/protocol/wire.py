@@ -76,8 +76,8 @@ def _java(one: Joined) -> bytes:
 
 def _librdkafka(one: Joined) -> bytes:
     # cooperative-sticky: user data from its second generation on.
-    told = one.sticky and one.generation >= 0
-    user = owned(one.has) + _I(one.generation) if told else b""
+    sends_owned = one.sticky and one.generation >= 0
+    user = owned(one.has) + _I(one.generation) if sends_owned else b""
     kept = owned(one.has if one.sticky else ())
     generation, rack = _I(one.generation if one.sticky else -1), string("")
     return b"".join((_H(3), one.names, data(user), kept, generation, rack))

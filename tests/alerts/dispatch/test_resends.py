@@ -74,4 +74,4 @@ def test_what_an_alertmanager_keeps_of_each_thread_stays_with_it() -> None:
     assert sorted(tuple(thread.state) for thread in play.memory.threads.values()) == sorted(
         (name,) for name in names
     )
-    assert {len(thread.told) for thread in play.memory.threads.values()} == {1}
+    assert {len(thread.last_alerts) for thread in play.memory.threads.values()} == {1}

@@ -22,7 +22,7 @@ from rebalance_monitor.coordinator.findings.degraded import degraded
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.outputs.alerting import Alerting
-from rebalance_monitor.engine.outputs.sinks import Telling
+from rebalance_monitor.engine.outputs.sinks import Publication
 from rebalance_monitor.engine.storage import Storage
 from tests.alerts.support.findings import finding
 from tests.alerts.support.memo import SECTION, Memo, dispatching, eventually, storm
@@ -105,7 +105,9 @@ def test_every_attempt_is_reported_for_metrics(tmp_path: Path) -> None:
     sink, heard = Memo(), []
     sink.answers.append(SinkError("no"))
     plan = partial(plan_of, Settings(alerts=SECTION), "prod")
-    with Dispatcher(tmp_path, plan, {"sre/slack": sink}, told=lambda *one: heard.append(one)) as dispatcher:
+    with Dispatcher(
+        tmp_path, plan, {"sre/slack": sink}, on_attempt=lambda *one: heard.append(one)
+    ) as dispatcher:
         dispatcher.open({})
         dispatcher.put(("q", 0), [storm("opened")])
         dispatcher.committed(("q", 0))
@@ -153,9 +155,9 @@ def test_the_batch_writers_sink_hands_over_and_keeps_its_own_failures_out(tmp_pa
     own = finding(Kind.MONITOR_DEGRADED, details={"cause": Cause.SINK_FAILING.value})
     alerting.start(Snapshot())
     key = BatchKey("q", 0)
-    alerting.write(key, Telling([own], Batch(), wall_ms()))
+    alerting.write(key, Publication([own], Batch(), wall_ms()))
     assert list((tmp_path / "alerts" / "inbox").iterdir()) == []
-    alerting.write(key, Telling([own, storm("opened")], Batch(), wall_ms()))
+    alerting.write(key, Publication([own, storm("opened")], Batch(), wall_ms()))
     alerting.committed(key)
     assert len((tmp_path / "alerts" / "inbox" / "q-0.jsonl").read_text().splitlines()) == 1
     assert failing == [""]
@@ -164,7 +166,7 @@ def test_the_batch_writers_sink_hands_over_and_keeps_its_own_failures_out(tmp_pa
 def test_a_configuration_without_receivers_costs_nothing(tmp_path: Path) -> None:
     with Alerting(Settings(), Storage(tmp_path), "c1", lambda *_: None, lambda _: None) as alerting:
         alerting.start(Snapshot())
-        alerting.write(BatchKey("q", 0), Telling([storm("opened")], Batch(), wall_ms()))
+        alerting.write(BatchKey("q", 0), Publication([storm("opened")], Batch(), wall_ms()))
         alerting.committed(BatchKey("q", 0))
     assert list(tmp_path.iterdir()) == []
 

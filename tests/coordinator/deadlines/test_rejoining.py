@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.last_commits import last_commits
 from rebalance_monitor.coordinator.state.positions import Positions
-from tests.coordinator.refine.test_untold import rebalance
+from tests.coordinator.refine.test_suppressed import rebalance
 from tests.coordinator.support.looks import SETTINGS, look
 from tests.coordinator.support.timeline import T0
 

@@ -6,7 +6,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Coordinator
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
-from tests.coordinator.refine.test_untold import looks, rebalance
+from tests.coordinator.refine.test_suppressed import looks, rebalance
 from tests.coordinator.support.looks import SETTINGS, kinds, look
 from tests.coordinator.support.timeline import T0
 

@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.refine.history import LookBack
 from rebalance_monitor.coordinator.refine.outages import excuse
 from rebalance_monitor.coordinator.refine.refinement import refine
 from rebalance_monitor.coordinator.settings import DetectionSettings, SeverityOverride
-from tests.coordinator.refine.test_untold import SETTINGS, T0, finding, look, looks, rebalance, storming
+from tests.coordinator.refine.test_suppressed import SETTINGS, T0, finding, look, looks, rebalance, storming
 
 PREPARING = "PreparingRebalance"
 

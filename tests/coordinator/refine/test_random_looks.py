@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from tests.coordinator.refine.test_untold import T0, finding
+from tests.coordinator.refine.test_suppressed import T0, finding
 
 SETTINGS = DetectionSettings(stuck_after_ms=20_000)
 GROUPS = ("a", "b")

@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from tests.coordinator.refine.test_untold import T0, finding, look, storming
+from tests.coordinator.refine.test_suppressed import T0, finding, look, storming
 
 SETTINGS = DetectionSettings()
 STUCK_S = 60

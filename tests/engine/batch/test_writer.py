@@ -19,7 +19,7 @@ from rebalance_monitor.engine.batch.step import OutRow
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.health.notices import Notices
-from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines, Lines, Telling
+from rebalance_monitor.engine.outputs.sinks import FindingsTable, JsonLines, Lines, Publication
 from rebalance_monitor.engine.storage import Storage
 from tests.coordinator.support.timeline import T0
 from tests.streaming.support.batches import (
@@ -55,8 +55,8 @@ def test_batches_that_run_again_are_no_progress_however_many_they_are(tmp_path: 
     for _ in range(3):
         for number, batch in enumerate(BATCHES):
             writer.apply(BatchKey(QUERY, number), batch)
-    assert writer.told.batches == len(BATCHES)
-    assert writer.told.rows == sum(batch.rows for batch in BATCHES)
+    assert writer.published.batches == len(BATCHES)
+    assert writer.published.rows == sum(batch.rows for batch in BATCHES)
 
 
 @pytest.mark.parametrize("last", ["group", "removed"])
@@ -163,8 +163,8 @@ def test_nothing_is_published_beside_a_batch_that_is_being_published(tmp_path: P
     said: list[bool] = []
 
     class Slow(Lines):
-        def write(self, key: BatchKey, telling: Telling) -> None:
-            super().write(key, telling)
+        def write(self, key: BatchKey, publication: Publication) -> None:
+            super().write(key, publication)
             said.append(writer.speak())
 
     ledger = Ledger(Storage(tmp_path).ledger)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rebalance_monitor.engine.batch.batches import BatchKey
-    from rebalance_monitor.engine.outputs.sinks import Telling
+    from rebalance_monitor.engine.outputs.sinks import Publication
 
 ENDED = "Query [id] terminated with exception: "
 
@@ -120,8 +120,8 @@ def test_what_a_full_disk_did_not_take_is_published_once_there_is_room_and_once(
     class Full(Lines):
         has_room = False
 
-        def write(self, key: BatchKey, telling: Telling) -> None:
-            super().write(key, telling)
+        def write(self, key: BatchKey, publication: Publication) -> None:
+            super().write(key, publication)
             if not self.has_room:
                 raise OSError(28, "No space left on device")
 

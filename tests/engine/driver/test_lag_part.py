@@ -22,7 +22,7 @@ from rebalance_monitor.decoders.rows import partition_entry
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.outputs.serving import update_of
-from rebalance_monitor.engine.outputs.sinks import Telling
+from rebalance_monitor.engine.outputs.sinks import Publication
 
 T0 = 1_795_000_000_000
 
@@ -65,13 +65,13 @@ def test_rows_of_positions_and_samples_become_lag_and_last_commits_that_the_page
     for number, offset in enumerate((100, None)):
         one = batch(T0 + 1_000 * number, offset)
         driver.findings(one, T0 + 1_000 * number)
-        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+        known = known.after(update_of(BatchKey("q", number), Publication([], one, T0)))
     assert driver.topics() == {"orders"}
     assert known.lags["g"].records == 30
     assert known.last_commit("g") == T0
     removed = Batch(removed=["g"], now=T0 + 9_000)
     driver.findings(removed, T0 + 9_000)
-    known = known.after(update_of(BatchKey("q", 9), Telling([], removed, T0)))
+    known = known.after(update_of(BatchKey("q", 9), Publication([], removed, T0)))
     assert (known.lags, known.committing) == ({}, {})
 
 
@@ -82,7 +82,7 @@ def test_a_group_that_only_commits_is_listed_until_its_last_offset_is_gone() -> 
         one = read_batch(rows)
         one.now = T0 + 2_000 * number
         driver.findings(one, one.now)
-        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+        known = known.after(update_of(BatchKey("q", number), Publication([], one, T0)))
         assert len(one.commits_only) == int(number == 0)
     board = Board(known, one.now)
     row = board.row(board.entries[0])
@@ -91,7 +91,7 @@ def test_a_group_that_only_commits_is_listed_until_its_last_offset_is_gone() -> 
     assert not known.recorded
     gone = read_batch([("positions", 7, "", positions.published(Positions(lone=True)))])
     driver.findings(gone, T0 + 99_000)
-    assert not known.after(update_of(BatchKey("q", 99), Telling([], gone, T0))).groups
+    assert not known.after(update_of(BatchKey("q", 99), Publication([], gone, T0))).groups
 
 
 def test_the_memory_of_lag_is_json_and_comes_back() -> None:
@@ -127,7 +127,7 @@ def test_of_names_that_come_and_go_so_many_are_known_at_most() -> None:
         one = read_batch([("positions", 7, name, body(1, at, lone=True)) for name in names])
         one.now = at
         driver.findings(one, at)
-        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+        known = known.after(update_of(BatchKey("q", number), Publication([], one, T0)))
     assert len(known.groups) <= MAX_LONE
     assert f"job-{3 * MAX_LONE // 2 - 1}" in known.groups
     assert "job-0" not in known.groups
@@ -156,7 +156,7 @@ def test_the_last_commits_of_members_are_new_without_the_ends_of_topics(
         one = batch(T0 + 600_000 * number, 100 + number)
         one.groups = {"g": {"member_list": [member], "members": 1}} if number == 0 else {}
         driver.findings(one, one.now)
-        known = known.after(update_of(BatchKey("q", number), Telling([], one, T0)))
+        known = known.after(update_of(BatchKey("q", number), Publication([], one, T0)))
     board = Board(known, one.now)
     detail = group_detail(board, board.entries[0], [], live=True)
     assert [one["last_commit"] for one in detail["members"]] == [T0 + 1_200_000]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.batch.batches import Batch
 from rebalance_monitor.engine.driver.speaking import TURN_S, Speaking
-from rebalance_monitor.engine.driver.writer import BatchWriter, Told
+from rebalance_monitor.engine.driver.writer import BatchWriter, Published
 from rebalance_monitor.engine.health.health import Health
 from rebalance_monitor.engine.health.notices import Notices
 
@@ -32,7 +32,7 @@ class Monitor:
     """Health behind a writer that only speaks, on a clock that the test moves (ms)."""
 
     now: int = T0
-    told: Told = field(default_factory=lambda: Told(batches=1))
+    published: Published = field(default_factory=lambda: Published(batches=1))
     findings: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:

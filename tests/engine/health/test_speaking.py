@@ -11,7 +11,7 @@ import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.engine.driver.speaking import AGAIN_S, FIRST_BATCH, Speaking
-from rebalance_monitor.engine.driver.writer import Told
+from rebalance_monitor.engine.driver.writer import Published
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.lab.cluster.node import wait_until
 
@@ -21,7 +21,7 @@ class Writer:
     """Speaks as told: True, False (a batch is being told), or an error of its storage."""
 
     answers: list[Any]
-    told: Told = field(default_factory=lambda: Told(batches=1))
+    published: Published = field(default_factory=lambda: Published(batches=1))
     asked: int = 0
 
     def speak(self) -> bool:
@@ -69,7 +69,7 @@ def test_a_silence_is_reported_once_and_ends_with_the_next_batch() -> None:
 
 
 def test_the_first_batch_may_take_its_time() -> None:
-    writer, clock = Writer([True], Told()), Clock()
+    writer, clock = Writer([True], Published()), Clock()
     found, notices = speaking(writer, clock)
     clock.now = 9.0 * FIRST_BATCH
     found.turn()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.outputs.console import line_of, plain, renderer, writer
-from rebalance_monitor.engine.outputs.sinks import Lines, Telling
+from rebalance_monitor.engine.outputs.sinks import Lines, Publication
 from tests.coordinator.support.timeline import findings
 from tests.streaming.support.topics import eventful_topic
 
@@ -60,7 +60,7 @@ def test_a_pipe_whose_reader_went_away_ends_the_printing_and_nothing_else() -> N
 
     sink = Lines(lambda finding: finding.id, gone)
     for batch in range(3):
-        sink.write(BatchKey("q", batch), Telling([FINDINGS[0]], Batch(), 0))
+        sink.write(BatchKey("q", batch), Publication([FINDINGS[0]], Batch(), 0))
     sink.close()
     assert len(tried) == 1
 

@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.findings.outputs import StatOut
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.health.notices import Notices
 from rebalance_monitor.engine.outputs.serving import Serving
-from rebalance_monitor.engine.outputs.sinks import FindingsTable, Telling
+from rebalance_monitor.engine.outputs.sinks import FindingsTable, Publication
 from rebalance_monitor.engine.outputs.upkeep import ParquetFindings
 from rebalance_monitor.engine.storage import Storage
 from tests.dashboard.web import known
@@ -38,9 +38,9 @@ def tell(serving: Serving, storage: Storage, number: int) -> None:
     found = [known.rebalance("payments", number, known.T0 + number * 1_000)]
     shard = StatOut("shard", {**known.shard(), "records": 1, "commits": 1})
     batch = Batch(groups={"payments": known.summary("payments", number)}, stats=[(0, shard)], now=known.T0)
-    telling, key = Telling(found, batch, known.T0), BatchKey("0b31a4ad", number)
-    FindingsTable(storage.findings).write(key, telling)
-    serving.write(key, telling)
+    publication, key = Publication(found, batch, known.T0), BatchKey("0b31a4ad", number)
+    FindingsTable(storage.findings).write(key, publication)
+    serving.write(key, publication)
     serving.committed(key)
 
 

@@ -14,7 +14,7 @@ from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.driver.parts import Parts
 from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs import sinks
-from rebalance_monitor.engine.outputs.sinks import JsonLines, Lines, Telling
+from rebalance_monitor.engine.outputs.sinks import JsonLines, Lines, Publication
 from rebalance_monitor.engine.storage import Storage
 from tests.streaming.support.batches import BATCHES, QUERY, SETTINGS, told, undisturbed, writer_at
 
@@ -59,7 +59,7 @@ def test_the_console_shows_news_and_no_history() -> None:
     (live,) = [finding for finding in BATCHES[0].findings if finding.kind == "rebalance"][:1]
     lines: list[str] = []
     sink = Lines(lambda finding: finding.id, lines.append)
-    sink.write(BatchKey(QUERY, 0), Telling([replace(live, history=True), live], Batch(), 0))
+    sink.write(BatchKey(QUERY, 0), Publication([replace(live, history=True), live], Batch(), 0))
     sink.close()
     assert lines == [f"{live.id}\n"]
 
@@ -72,7 +72,10 @@ def test_a_console_reader_that_stands_still_delays_nothing(monkeypatch: pytest.M
         goes_on.wait()
         lines.append(line)
 
-    sink, told = Lines(lambda finding: finding.id, write), Telling(BATCHES[0].findings[:1] * 9, Batch(), 0)
+    sink, told = (
+        Lines(lambda finding: finding.id, write),
+        Publication(BATCHES[0].findings[:1] * 9, Batch(), 0),
+    )
     for number in range(5):
         sink.write(BatchKey(QUERY, number), told)
     goes_on.set()
@@ -87,7 +90,10 @@ def test_a_console_that_fails_is_given_up_and_fails_no_batch() -> None:
         tried.append(line)
         raise OSError(28, "No space left on device")
 
-    sink, told = Lines(lambda finding: finding.id, write), Telling(BATCHES[0].findings[:1] * 3, Batch(), 0)
+    sink, told = (
+        Lines(lambda finding: finding.id, write),
+        Publication(BATCHES[0].findings[:1] * 3, Batch(), 0),
+    )
     sink.write(BatchKey(QUERY, 0), told)
     sink.close()
     sink.write(BatchKey(QUERY, 1), told)

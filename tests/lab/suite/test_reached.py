@@ -26,7 +26,7 @@ def test_who_never_commits_or_commits_more_seldom_than_its_session_lasts_is_no_m
 
 
 def test_the_model_is_judged_by_what_it_says_of_the_departure(found: list[Case]) -> None:
-    right = [case.told[case.way] >= max(case.told) for case in found if case.works]
+    right = [case.answer[case.way] >= max(case.answer) for case in found if case.works]
     assert sum(right) >= 0.9 * len(right)
 
 

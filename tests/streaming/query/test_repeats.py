@@ -107,17 +107,17 @@ def test_a_batch_that_fails_is_no_progress(tmp_path: Path) -> None:
     for _attempt in range(3):
         with pytest.raises(DiedError):
             writer.apply(BatchKey(QUERY, 0), BATCHES[0])
-    assert (writer.told.batches, writer.told.last) == (0, None)
+    assert (writer.published.batches, writer.published.last) == (0, None)
     ledger.dies = ""
     writer.apply(BatchKey(QUERY, 0), BATCHES[0])
-    assert (writer.told.batches, writer.told.last) == (1, BatchKey(QUERY, 0))
+    assert (writer.published.batches, writer.published.last) == (1, BatchKey(QUERY, 0))
 
 
 def test_a_batch_whose_commit_spark_cannot_log_is_no_progress_either(tmp_path: Path) -> None:
     writer = writer_at(Storage(tmp_path))
     for _attempt in range(3):
         writer.apply(BatchKey(QUERY, 0), BATCHES[0])
-    assert writer.told.batches == 1
+    assert writer.published.batches == 1
 
 
 def fails(writer: BatchWriter, ledger: MortalLedger, number: int) -> None:

@@ -17,7 +17,7 @@ from rebalance_monitor.config.model import Settings
 from rebalance_monitor.dashboard import queries
 from rebalance_monitor.dashboard.tables.files import files
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
-from rebalance_monitor.engine.outputs.sinks import Telling
+from rebalance_monitor.engine.outputs.sinks import Publication
 from rebalance_monitor.engine.storage import storage_at
 from rebalance_monitor.streaming.storage.delta import DeltaFindings, DeltaTable, start_with_delta
 from tests.dashboard.tables.test_tables import DAY, FULL
@@ -35,8 +35,8 @@ def batch(number: int) -> list[Finding]:
     return [replace(FULL, id=f"{number:08d}{n:08d}", at=FULL.at + (number % 2) * DAY) for n in range(2)]
 
 
-def telling(findings: list[Finding]) -> Telling:
-    return Telling(findings, Batch(), 0)
+def publication(findings: list[Finding]) -> Publication:
+    return Publication(findings, Batch(), 0)
 
 
 def main(root: Path) -> None:
@@ -46,23 +46,25 @@ def main(root: Path) -> None:
     sink = DeltaTable(storage.findings, session)
     sink.start(Snapshot())
     for number in range(BATCHES):
-        sink.write(BatchKey(QUERY, number), telling(batch(number)))
+        sink.write(BatchKey(QUERY, number), publication(batch(number)))
         sink.committed(BatchKey(QUERY, number))
-    sink.write(BatchKey(QUERY, BATCHES), telling([]))
-    sink.write(BatchKey(QUERY, BATCHES + 1), telling(batch(BATCHES)))
+    sink.write(BatchKey(QUERY, BATCHES), publication([]))
+    sink.write(BatchKey(QUERY, BATCHES + 1), publication(batch(BATCHES)))
     # Never committed in the ledger: it runs again, in a process that knows nothing of the first time.
     sink = DeltaTable(storage.findings, session)
     sink.start(Snapshot())
     more = replace(FULL, id="more")
     for _ in range(2):
-        sink.write(BatchKey(QUERY, BATCHES + 1), telling([*batch(BATCHES), more]))
+        sink.write(BatchKey(QUERY, BATCHES + 1), publication([*batch(BATCHES), more]))
     sink.committed(BatchKey(QUERY, BATCHES + 1))
-    sink.write(BatchKey(QUERY, BATCHES + 1), telling(batch(BATCHES)))
+    sink.write(BatchKey(QUERY, BATCHES + 1), publication(batch(BATCHES)))
     # A checkpoint that is older than the table: numbers that it knows are of other batches now.
     sink = DeltaTable(storage.findings, session)
     sink.start(Snapshot())
     for number in (1, 2):
-        sink.write(BatchKey(QUERY, number), telling([*batch(number), replace(FULL, id=f"older-{number}")]))
+        sink.write(
+            BatchKey(QUERY, number), publication([*batch(number), replace(FULL, id=f"older-{number}")])
+        )
         sink.committed(BatchKey(QUERY, number))
 
     place = f"delta.`{storage.findings.as_uri()}`"

@@ -11,7 +11,7 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, 
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
-from rebalance_monitor.coordinator.refine.suppressed import MAX_UNTOLD, Untold
+from rebalance_monitor.coordinator.refine.suppressed import MAX_SUPPRESSED, Suppressed
 from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 
 T0 = 1_795_000_000_000
@@ -97,18 +97,18 @@ def test_a_silence_is_excused_from_the_move_until_a_whole_session_after_it_and_n
 def test_each_published_incident_resolves_and_no_suppressed_one_does(
     steps: list[tuple[int, str]],
 ) -> None:
-    untold, heard = Untold(), set[str]()
+    suppressed, heard = Suppressed(), set[str]()
     for number, phase in steps:
         one = finding(Kind.MEMBER_SILENT, phase, 0, f"i{number}")
         kept = number % 2 == 1 and phase == "opened" and one.incident not in heard
         if kept:
-            untold.keep(one)
-        elif not untold.ends(one):
+            suppressed.keep(one)
+        elif not suppressed.ends(one):
             heard.add(f"i{number}")
         else:
             assert phase == "resolved"
             assert one.incident not in heard
-        assert heard.isdisjoint(Untold(untold.snapshot()).snapshot())
+        assert heard.isdisjoint(Suppressed(suppressed.snapshot()).snapshot())
 
 
 def test_what_was_not_published_is_forgotten_with_the_state_and_bounded_in_any_case() -> None:
@@ -117,17 +117,17 @@ def test_what_was_not_published_is_forgotten_with_the_state_and_bounded_in_any_c
     live.refine([suspected("opened", 60_000)])
     live.forget_records()
     assert live.snapshot()["untold"] == {}
-    many = Untold({f"i{number}": 7 for number in range(MAX_UNTOLD)})
+    many = Suppressed({f"i{number}": 7 for number in range(MAX_SUPPRESSED)})
     many.keep(finding(Kind.MEMBER_SILENT, "opened", 0, "newest"))
-    assert len(many.snapshot()) == MAX_UNTOLD
+    assert len(many.snapshot()) == MAX_SUPPRESSED
     assert list(many.snapshot())[-1] == "newest"
 
 
 def test_a_finding_without_an_incident_is_never_held_for_the_end_of_one() -> None:
-    untold = Untold()
-    untold.keep(finding(Kind.POLL_INTERVAL_EXCEEDED, None, 0, None))
-    assert untold.snapshot() == {}
-    assert not untold.ends(finding(Kind.SESSION_TIMEOUT, None, 0, None))
+    suppressed = Suppressed()
+    suppressed.keep(finding(Kind.POLL_INTERVAL_EXCEEDED, None, 0, None))
+    assert suppressed.snapshot() == {}
+    assert not suppressed.ends(finding(Kind.SESSION_TIMEOUT, None, 0, None))
 
 
 def storming(live: Live, first: int, last: int) -> list[Finding]:
