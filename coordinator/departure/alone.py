@@ -62,7 +62,7 @@ def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
 
 
 def _ways(one: Departed, beat: float, length: float, shares: Sequence[float], by: Fitted) -> list[float]:
-    intervals, client = of_departed(one, (), by), client_of(one)
+    intervals, client = of_departed(one, (), by, young=one.young), client_of(one)
     (died,) = timers.died(one, intervals, (beat,), client, by)
     usual, (noticed,) = timers.stalled(one, intervals, (beat,), client, by)
     waits = {

@@ -59,7 +59,7 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
     One that has nothing to commit, commits nothing as it closes.
     """
     last = _finally(one, intervals, client, by)
-    return _closing(intervals, last, by) + scaled(intervals.working(), 1 - last) + intervals.pauses()
+    return _closing(intervals, last, by) + scaled(intervals.working, 1 - last) + intervals.pauses
 
 
 def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> float:
@@ -86,7 +86,7 @@ def expired(
 
     Those are its heartbeat intervals (ms).
     """
-    waits = intervals.waits()
+    waits = intervals.waits
     if not rearms:
         return [
             [late for _, gap, weight in waits for late in _difference(gap, beat, weight, session)]
@@ -223,13 +223,13 @@ def _waits_after_poll(
     if one.last_active + _PAST_MS < limit - intervals.longest - max(beats):
         return [], [[] for _ in beats]
     modes = _modes(intervals, client, by)
-    usual = scaled(intervals.pauses(), 1.0, limit) + _breached(intervals, limit, modes)
+    usual = scaled(intervals.pauses, 1.0, limit) + _breached(intervals, limit, modes)
     most = max(beats) if client.at_beat else _MOST_NOTICED_MS
     noticed = [_noticed(intervals, limit, min(beat, most), modes) for beat in beats]
     if client.at_beat:
         # It sees the breach with a heartbeat only.
         usual, noticed = (
-            scaled(intervals.pauses(), 1.0, limit),
+            scaled(intervals.pauses, 1.0, limit),
             [_at_beat(intervals, limit, beat, modes) for beat in beats],
         )
     if one.static:
@@ -259,11 +259,11 @@ def _at_beat(intervals: Intervals, limit: float, beat: float, modes: _Modes) -> 
     """Return when one that had work is gone that sees its breach with its next heartbeat alone."""
     found = [
         (low + limit, high + limit + beat, weight)
-        for low, high, weight in scaled(intervals.working(), modes.behind)
+        for low, high, weight in scaled(intervals.working, modes.behind)
     ]
     found += [
         (limit - high, limit - low + beat, weight * modes.before / max(1 - intervals.idle, _LEAST))
-        for low, high, weight in intervals.working()
+        for low, high, weight in intervals.working
     ]
     return [*found, (limit, limit + beat + SLACK_MS, modes.at)]
 
@@ -285,8 +285,8 @@ def _breached(intervals: Intervals, limit: float, modes: _Modes) -> list[Wait]:
     works = 1 - intervals.idle
     # A client that commits each batch commits as the batch ends; if it polls no more, its last poll came
     # before.
-    earlier = [(-most, -least, weight) for least, most, weight in intervals.working()]
-    found = scaled(intervals.working(), modes.behind / 2, limit)
+    earlier = [(-most, -least, weight) for least, most, weight in intervals.working]
+    found = scaled(intervals.working, modes.behind / 2, limit)
     found += scaled(earlier, modes.before / max(works, _LEAST), limit)
     found.append((limit, limit + _NOTICED_MS, modes.at / 2))
     return found + scaled(earlier, modes.ahead, limit + _NOTICED_MS) if modes.ahead else found
@@ -294,7 +294,7 @@ def _breached(intervals: Intervals, limit: float, modes: _Modes) -> list[Wait]:
 
 def _noticed(intervals: Intervals, limit: float, notice: float, modes: _Modes) -> list[Wait]:
     """Return the same for one whose client sees that with its next heartbeat, up to `notice` (ms) later."""
-    late = scaled(intervals.working(), modes.behind / 2, limit + notice)
+    late = scaled(intervals.working, modes.behind / 2, limit + notice)
     return [*late, (limit, limit + notice + _NOTICED_MS, modes.at / 2)]
 
 
@@ -326,10 +326,8 @@ def rows_of(
 
     A stalled member has two rows: what depends on the heartbeat interval, and what does not.
     """
-    intervals, client = of_departed(one, siblings, by), client_of(one)
-    if not young:
-        intervals = intervals._replace(young=False)
-    usual = intervals.waits()
+    intervals, client = of_departed(one, siblings, by, young=one.young and young), client_of(one)
+    usual = intervals.waits
     unrelated, noticed = stalled(one, intervals, beats, client, by)
     if one.unmoved:
         unrelated, noticed = usual, [[] for _ in beats]

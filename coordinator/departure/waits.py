@@ -95,9 +95,9 @@ class Intervals(NamedTuple):
     `gaps`: up to four of its intervals (ms) with their weights. `idle`: how likely it had nothing to commit,
     for up to `life` (ms). `timer`: how likely a timer decides when it commits: its intervals are then
     multiples of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
-    last commit was one that its timer did not ask for. `young`: it has never committed, so that the time
-    since its last commit is its age: most that meet a fault so early do so at once.
-    `lull`: for how long (ms) it could commit nothing after its last commit.
+    last commit was one that its timer did not ask for. `lull`: for how long (ms) it could commit nothing
+    after its last commit. The time since its last commit, at any moment, is the mixture of `working`, where
+    it had work, and `pauses`, where it had nothing to commit.
     """
 
     gaps: tuple[tuple[float, float], ...]
@@ -105,36 +105,20 @@ class Intervals(NamedTuple):
     life: float
     timer: float
     usual: float
-    extra: float = 1.0
-    young: bool = False
-    lull: float = 0.0
+    extra: float
+    lull: float
+    working: list[Wait]
+    pauses: list[Wait]
 
     @property
     def longest(self) -> float:
         """The longest of `gaps`: they are in order of length."""
         return self.gaps[-1][0]
 
+    @property
     def waits(self) -> list[Wait]:
-        """Return the time since the last commit, at any moment, as a mixture of waits."""
-        return self.working() + self.pauses()
-
-    def working(self) -> list[Wait]:
-        """Return the part of it in which the member had work."""
-        if self.young:
-            works = 1 - self.idle
-            return [
-                (0.0, age, works * weight * part) for gap, weight in self.gaps for age, part in _ages(gap)
-            ]
-        lull, works = self.lull, 1 - self.idle
-        return [(0.0, gap + lull, works * weight) for gap, weight in self.gaps]
-
-    def pauses(self) -> list[Wait]:
-        """Return the part of it in which the member had nothing to commit."""
-        if self.young:
-            return [(0.0, age, self.idle * part) for age, part in _ages(_OLD_MS)]
-        # A pause is as likely of the order of its intervals as of that of its life.
-        pause = min(self.life, _PAUSE * self.longest)
-        return [(0.0, pause, self.idle / 2), (0.0, self.life, self.idle / 2)]
+        """The time since its last commit, at any moment."""
+        return self.working + self.pauses
 
 
 @lru_cache(maxsize=256)
@@ -148,12 +132,16 @@ def _ages(most: float) -> tuple[tuple[float, float], ...]:
     return *known, (most, most * sum(share / age for age in _AGES_MS if age >= most))
 
 
-def of_departed(one: Departed, siblings: Sequence[int], by: Fitted) -> Intervals:
-    """Return the commit intervals of a departed member; `siblings`: intervals of the members that stayed."""
+def of_departed(one: Departed, siblings: Sequence[int], by: Fitted, *, young: bool) -> Intervals:
+    """Return the commit intervals of a departed member; `siblings`: intervals of the members that stayed.
+
+    `young`: it has never committed, so that the time since its last commit is its age: most that meet a fault
+    so early do so at once.
+    """
     own = sorted(one.trace.gaps)
     idle = _ALWAYS if one.trace.idle else _idleness(one, own, siblings, by)
     extra = _extra(one.trace.gaps, by)
-    return _intervals(own, siblings, idle, one.since, extra, young=one.young, lull=one.lull)
+    return _intervals(own, siblings, idle, one.since, extra, young=young, lull=one.lull)
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
@@ -203,18 +191,37 @@ def _intervals(
     known = own if len(own) >= _ENOUGH else sorted([*own, *(siblings or _USUAL_MS)])
     last = len(known) - 1
     picked = known if last < _PICKED else [known[place * last // (_PICKED - 1)] for place in _PLACES]
-    gaps = [max(_LEAST_MS, gap) * _LONGER + SLACK_MS for gap in picked]
-    total = sum(gaps)
+    longer = [max(_LEAST_MS, gap) * _LONGER + SLACK_MS for gap in picked]
+    total = sum(longer)
+    gaps, lived = tuple([(gap, gap / total) for gap in longer]), max(float(life), 1_000.0)
     return Intervals(
-        tuple([(gap, gap / total) for gap in gaps]),
+        gaps,
         idle,
-        max(float(life), 1_000.0),
+        lived,
         _timed(own) if len(own) >= _ENOUGH else 0.5,
         float(known[len(known) // 2]),
         extra,
-        young,
         float(lull),
+        *(_young(gaps, idle) if young else _grown(gaps, idle, lived, lull)),
     )
+
+
+def _young(gaps: Sequence[tuple[float, float]], idle: float) -> tuple[list[Wait], list[Wait]]:
+    """Return the waits of a member that has never committed: with work, and without."""
+    works = 1 - idle
+    working = [(0.0, age, works * weight * part) for gap, weight in gaps for age, part in _ages(gap)]
+    return working, [(0.0, age, idle * part) for age, part in _ages(_OLD_MS)]
+
+
+def _grown(
+    gaps: Sequence[tuple[float, float]], idle: float, life: float, lull: float
+) -> tuple[list[Wait], list[Wait]]:
+    """Return the same of any other member."""
+    works = 1 - idle
+    # A pause is as likely of the order of its intervals as of that of its life.
+    pause = min(life, _PAUSE * gaps[-1][0])
+    working = [(0.0, gap + lull, works * weight) for gap, weight in gaps]
+    return working, [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
 
 
 def _extra(gaps: Sequence[int], by: Fitted) -> float:
@@ -256,9 +263,9 @@ def _timed(own: Sequence[int]) -> float:
 def until_rejoined(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]:
     """Return the time from a survivor's last commit until it rejoined."""
     if trace.last < 0:
-        return intervals.waits()
+        return intervals.waits
     rest = 1 - by.rejoin_commit
-    waits = [(low, high, weight * rest) for low, high, weight in intervals.waits()]
+    waits = [(low, high, weight * rest) for low, high, weight in intervals.waits]
     waits.append((0.0, _COMMIT_MS, by.rejoin_commit))
     return waits
 

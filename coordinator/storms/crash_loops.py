@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CLAIMED
-from rebalance_monitor.coordinator.storms import recurrence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import CauseEntry
     from rebalance_monitor.coordinator.state.group_state import Member, StormState
@@ -62,7 +61,7 @@ def _again(storm: StormState, left: Iterable[Member], causes: Sequence[CauseEntr
         static = member.instance_id is not None
         if member.member_id in sure and (static or FAMILIES[member.family].says_goodbye):
             name = f"{_INSTANCE}{member.instance_id}" if static else _process(storm, member, at)
-            recent = recurrence.add_occurrences(storm.expired, [name], at, WINDOW_MS, AGAIN)
+            recent = add_occurrences(storm.expired, [name], at, WINDOW_MS, AGAIN)
             storm.expired = dict(list(recent.items())[-_CLIENTS_KEPT:])
             # A static member that is restarted slowly expires each time.
             again |= not static and len(storm.expired[name]) >= AGAIN
@@ -82,3 +81,18 @@ def _process(storm: StormState, member: Member, at: int) -> str:
             if before:
                 return max(before, key=lambda one: ends[one])
     return f"{name} {member.member_id}" if name in storm.expired else name
+
+
+def add_occurrences(
+    memory: Mapping[str, Sequence[int]], names: Iterable[str], at: int, window_ms: int, kept: int
+) -> dict[str, list[int]]:
+    """Return the memory with one more `at` (ms) of each of `names`: name -> times, oldest first.
+
+    Each name keeps its newest `kept` times within the window. The names of this call come last.
+    """
+    since = at - window_ms
+    within = {name: [one for one in times if since < one <= at] for name, times in memory.items()}
+    recent = {name: times for name, times in within.items() if times}
+    for name in names:
+        recent[name] = [*recent.pop(name, ()), at][-kept:]
+    return recent

@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import report
-from rebalance_monitor.coordinator.storms import recurrence
+from rebalance_monitor.coordinator.storms.crash_loops import add_occurrences
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.context import Scene
@@ -64,4 +64,4 @@ def flapping(state: GroupState, change: Change, at: int) -> Member | None:
 
 
 def _note(state: GroupState, instances: list[str], at: int) -> None:
-    state.storm.takeovers = recurrence.add_occurrences(state.storm.takeovers, instances, at, WINDOW_MS, _KEPT)
+    state.storm.takeovers = add_occurrences(state.storm.takeovers, instances, at, WINDOW_MS, _KEPT)
