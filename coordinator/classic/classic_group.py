@@ -76,13 +76,13 @@ def on_value(state: GroupState, value: GroupMetadataValue, scene: Scene, size: i
     if event is Event.PLACEHOLDER:
         return found
     if event is Event.STATIC_REWRITE:
-        return _rewritten(before, state, after, scene)
+        return _report_returns(before, state, after, scene)
     if state.stuck.suspected or state.stuck.incident:
         found += stuck_rebalances.settle(state, scene, "completed")
-    found += _gap(before, state, scene)
+    found += _report_failed(before, state, scene)
     if event is Event.EMPTIED:
-        return found + _emptied(before, state, scene) + _size(state, scene, size)
-    return found + _completed(before, state, after, scene) + _size(state, scene, size)
+        return found + _report_emptied(before, state, scene) + _report_size(state, scene, size)
+    return found + _report_generation(before, state, after, scene) + _report_size(state, scene, size)
 
 
 def _is_another(state: GroupState, value: GroupMetadataValue, scene: Scene) -> bool:
@@ -128,7 +128,7 @@ def _store(
     state.dirty, state.rebalances.migrated = True, -1
 
 
-def _gap(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
+def _report_failed(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     new = _is_new(before, state, scene)
     count = state.generation - 1 if new else state.generation - before.generation - 1
     unread = before.offset < scene.whole_since
@@ -166,7 +166,9 @@ def _is_new(before: GroupState, state: GroupState, scene: Scene) -> bool:
     return unknown and scene.complete and state.live and state.generation <= _MAX_NEW
 
 
-def _completed(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
+def _report_generation(
+    before: GroupState, state: GroupState, after: Membership, scene: Scene
+) -> list[Finding]:
     """Report a generation with members: which members changed, and why."""
     aborted = max(0, state.generation - before.generation - 1)
     # Members that came with the group from the other protocol are no new members.
@@ -189,8 +191,8 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     if gone or state.rebalances.expired:
         every += successors.causes(state, change, gone, state.cst)
     found = [report.rebalance(before, state, scene, change, judged, every)]
-    found += _beside(before, state, scene, gone, found[0].id)
-    found += _refilled(state, scene)
+    found += _report_departed(before, state, scene, gone, found[0].id)
+    found += _end_emptiness(state, scene)
     if asked is not None and (state.checks.unsubscribed or not asked.issuperset(before.topics)):
         found += unsubscribed_topics.note(before, state, asked, scene)
     planned = not causes or before.offset < 0 or _is_planned(causes[0].cause, change)
@@ -201,7 +203,7 @@ def _completed(before: GroupState, state: GroupState, after: Membership, scene: 
     renewed = bool(may_renew) and rolling_restarts.renewed(before, change, causes, state.cst)
     if renewed or state.storm.events:
         found[0] = storm.marked(found[0], state.storm, state.cst, renewed=renewed)
-    return found + _slow(state, scene) + assignment.judge(before, state, scene, after)
+    return found + _report_slow_sync(state, scene) + assignment.judge(before, state, scene, after)
 
 
 def _explain_departures(
@@ -232,7 +234,7 @@ def _may_disrupt(state: GroupState, change: Change) -> bool:
     return not only_grew or bool(state.storm.events or state.storm.incident)
 
 
-def _beside(
+def _report_departed(
     before: GroupState, state: GroupState, scene: Scene, gone: list[Departure], beside: str
 ) -> list[Finding]:
     found = report.departed(state, scene, gone, beside, before) if gone else []
@@ -241,7 +243,7 @@ def _beside(
     return found
 
 
-def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
+def _report_emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Finding]:
     """Report that the last member departed.
 
     The time of the record is the time of the departure: there was no member left to wait for.
@@ -257,7 +259,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     causes = ranked([cause for departure in gone for cause in departure.causes])
     successors.causes(state, change, gone, state.cst)
     rebalance_causes.remember(state, causes)
-    beside = _beside(before, state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY))
+    beside = _report_departed(before, state, scene, gone, scene.incident_of(Kind.GROUP_EMPTY))
     return empty_groups.became_empty(
         state,
         scene,
@@ -275,7 +277,7 @@ def _emptied(before: GroupState, state: GroupState, scene: Scene) -> list[Findin
     )
 
 
-def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
+def _end_emptiness(state: GroupState, scene: Scene) -> list[Finding]:
     """Close what an empty group had open."""
     found = report.refilled(state, scene, state.cst) if state.empty.incident else []
     if state.empty.expiring:
@@ -283,7 +285,7 @@ def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
     return found
 
 
-def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
+def _report_returns(before: GroupState, state: GroupState, after: Membership, scene: Scene) -> list[Finding]:
     """Take a record of the same generation: static members came back, or a sync was written twice."""
     change = membership.compare(before.members, after.members)
     state.cst, state.started_at = before.cst, before.started_at
@@ -296,7 +298,7 @@ def _rewritten(before: GroupState, state: GroupState, after: Membership, scene: 
     return found
 
 
-def _slow(state: GroupState, scene: Scene) -> list[Finding]:
+def _report_slow_sync(state: GroupState, scene: Scene) -> list[Finding]:
     took, limit = state.ts - state.cst, scene.settings.slow_sync_ms
     if took < limit:
         return []
@@ -307,7 +309,7 @@ def _slow(state: GroupState, scene: Scene) -> list[Finding]:
     ]
 
 
-def _size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
+def _report_size(state: GroupState, scene: Scene, size: int) -> list[Finding]:
     limit = scene.settings.max_message_bytes
     large = size >= limit * scene.settings.group_too_large_share
     if large == bool(state.checks.too_large):

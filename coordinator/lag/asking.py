@@ -13,12 +13,11 @@ and its positions are the answers.
 from __future__ import annotations
 
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.positions import Position
 from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS
+from rebalance_monitor.coordinator.lag.consumed import Asked, Doubt
 from rebalance_monitor.coordinator.lag.ends import A_SECOND, AGAIN_MS
 
 if TYPE_CHECKING:
@@ -39,30 +38,6 @@ READ_MS = 8_000
 
 STALE_MS = 120_000
 """Positions are taken from the topic again where the brokers have answered nothing for so long."""
-
-
-class Doubt(NamedTuple):
-    """A partition of which a broker answered an older offset than the topic had."""
-
-    topic: str
-    partition: int
-    written: Position
-
-
-class Asked(msgspec.Struct, gc=False):
-    """What asking for one group has brought.
-
-    `at`: when (ms) it was asked last, -1 before that. `answered`: when (ms) the question was asked that
-    `offsets` answer. `transactional`: its positions are the answers. `doubts`: where the answer differs from
-    the topic, until that is judged. `agreed`: answers that were as new as the topic.
-    """
-
-    at: int = -1
-    answered: int = -1
-    offsets: dict[str, dict[int, int]] = {}
-    transactional: bool = False
-    doubts: tuple[Doubt, ...] = ()
-    agreed: int = 0
 
 
 def choose(groups: Mapping[str, Consumed], at: int, since_ms: int) -> tuple[str, ...]:

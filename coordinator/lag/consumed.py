@@ -9,12 +9,12 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from rebalance_monitor.coordinator.commits import positions
-from rebalance_monitor.coordinator.lag.asking import Asked
 from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.coordinator.lag.packed import places as packed
 from rebalance_monitor.coordinator.lag.packed import tracks
@@ -39,6 +39,30 @@ MOST_PENDING = 8
 
 AGREED = 3
 """So many answers of the brokers that were as new as the topic clear a group of pending commits."""
+
+
+class Doubt(NamedTuple):
+    """A partition of which a broker answered an older offset than the topic had."""
+
+    topic: str
+    partition: int
+    written: positions.Position
+
+
+class Asked(msgspec.Struct, gc=False):
+    """What asking for one group has brought.
+
+    `at`: when (ms) it was asked last, -1 before that. `answered`: when (ms) the question was asked that
+    `offsets` answer. `transactional`: its positions are the answers. `doubts`: where the answer differs from
+    the topic, until that is judged. `agreed`: answers that were as new as the topic.
+    """
+
+    at: int = -1
+    answered: int = -1
+    offsets: dict[str, dict[int, int]] = {}
+    transactional: bool = False
+    doubts: tuple[Doubt, ...] = ()
+    agreed: int = 0
 
 
 @dataclass(slots=True)
