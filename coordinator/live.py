@@ -119,7 +119,7 @@ class Live:
 
     def on_samples(
         self,
-        sightings: Iterable[ProbeSample],
+        samples: Iterable[ProbeSample],
         summaries: Mapping[str, _Summary] | None = None,
         findings: Iterable[Finding] = (),
         read: Mapping[int, int] | None = None,
@@ -139,13 +139,13 @@ class Live:
         for ended in (one for one in published if one.phase == "resolved"):
             self._held.drop(ended)
         ends = deque(sorted((one for one in published if one.kind in _ENDS), key=lambda one: one.at))
-        for sighting in sightings:
-            while ends and ends[0].at <= sighting.at:
+        for sample in samples:
+            while ends and ends[0].at <= sample.at:
                 end_barrier(self._groups, self._as_sampled(ends.popleft()))
-            if self._looks and sighting.at < self._looks[-1] - _FRESH_MS:
-                self._set_back(sighting.at)
-            if not self._looks or sighting.at > self._looks[-1]:
-                found += self._take_sample(sighting, summaries or {})
+            if self._looks and sample.at < self._looks[-1] - _FRESH_MS:
+                self._set_back(sample.at)
+            if not self._looks or sample.at > self._looks[-1]:
+                found += self._take_sample(sample, summaries or {})
         return found
 
     def give_up(self, at: int) -> list[Finding]:
@@ -285,17 +285,17 @@ class Live:
         if explained is not None and group is not None:
             group.explain(*explained)
 
-    def _take_sample(self, sighting: ProbeSample, summaries: Mapping[str, _Summary]) -> list[Finding]:
-        since = sighting.at - self._window
-        self._looks = [at for at in self._looks if at > since] + [sighting.at]
-        self._last.on_sample(sighting)
-        self._reach.on_sample(sighting, since)
-        self._unanswered.on_sample(sighting, since)
-        found = self._moves.on_sample(sighting) + self._outages.on_sample(sighting)
-        found += self._visibility.on_sample(sighting, summaries)
+    def _take_sample(self, sample: ProbeSample, summaries: Mapping[str, _Summary]) -> list[Finding]:
+        since = sample.at - self._window
+        self._looks = [at for at in self._looks if at > since] + [sample.at]
+        self._last.on_sample(sample)
+        self._reach.on_sample(sample, since)
+        self._unanswered.on_sample(sample, since)
+        found = self._moves.on_sample(sample) + self._outages.on_sample(sample)
+        found += self._visibility.on_sample(sample, summaries)
         found += self._late()
-        judged = Judged(sighting)
-        listed = {one.group: one for one in sighting.groups}
+        judged = Judged(sample)
+        listed = {one.group: one for one in sample.groups}
         known = {name: summaries.get(name, _NONE) for name in listed}
         seen = {
             name: one
@@ -303,10 +303,10 @@ class Live:
             if not group_summaries.waits_for_absent_members(known[name], one)
         }
         for name, group in seen.items():
-            found += self._take_observation(sighting.at, group, known[name], sighting.members.get(name))
-            found += self._storming(name, sighting.at, judged)
+            found += self._take_observation(sample.at, group, known[name], sample.members.get(name))
+            found += self._storming(name, sample.at, judged)
         for name in [name for name in self._groups if name not in seen and judged.knows(name)]:
-            found += self._close_observation(name, sighting.at, since, summaries.get(name, _NONE))
+            found += self._close_observation(name, sample.at, since, summaries.get(name, _NONE))
         return found
 
     def _late(self) -> list[Finding]:

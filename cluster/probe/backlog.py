@@ -21,21 +21,21 @@ MOST_ENTRIES = 200_000
 class Backlog:
     """Probe samples in the order in which they came; safe for one thread that adds and one that takes."""
 
-    def __init__(self, looks: int = MOST_LOOKS, entries: int = MOST_ENTRIES) -> None:
-        self._bounds = looks, entries
+    def __init__(self, samples: int = MOST_LOOKS, entries: int = MOST_ENTRIES) -> None:
+        self._bounds = samples, entries
         self._waiting: deque[ProbeSample] = deque()
         self._entries = 0
         self._lock = threading.Lock()
         self.dropped = 0
         """How many samples were dropped before the driver took them."""
 
-    def add(self, look: ProbeSample) -> None:
+    def add(self, sample: ProbeSample) -> None:
         """Add a sample; the newest always does, however large."""
-        looks, entries = self._bounds
+        samples, entries = self._bounds
         with self._lock:
-            self._waiting.append(look)
-            self._entries += entries_of(look)
-            while len(self._waiting) > 1 and (len(self._waiting) > looks or self._entries > entries):
+            self._waiting.append(sample)
+            self._entries += entries_of(sample)
+            while len(self._waiting) > 1 and (len(self._waiting) > samples or self._entries > entries):
                 self._entries -= entries_of(self._waiting.popleft())
                 self.dropped += 1
 
@@ -48,6 +48,6 @@ class Backlog:
         return found
 
 
-def entries_of(look: ProbeSample) -> int:
+def entries_of(sample: ProbeSample) -> int:
     """Count the groups and members of a sample."""
-    return len(look.groups) + sum(map(len, look.members.values())) + len(look.listed or ())
+    return len(sample.groups) + sum(map(len, sample.members.values())) + len(sample.listed or ())

@@ -239,11 +239,11 @@ class ProbeThread:
                 at = int(self._clock() * 1000)
                 admin, failure = (admin, "") if admin else self._connected()
                 listing = began >= next_listing
-                sighting = _sample_or_error(admin, pool, at, listing=listing) if admin else _away(at, failure)
+                sample = _sample_or_error(admin, pool, at, listing=listing) if admin else _away(at, failure)
                 if listing and admin:
-                    next_listing = began + (LISTING_AGAIN_S if sighting.listed is None else LISTING_S)
-                self._waiting.add(sighting)
-                if admin and METADATA in sighting.failures:
+                    next_listing = began + (LISTING_AGAIN_S if sample.listed is None else LISTING_S)
+                self._waiting.add(sample)
+                if admin and METADATA in sample.failures:
                     # Its brokers may have moved for good: start again from the configured addresses.
                     _close(admin)
                     admin = None

@@ -49,7 +49,7 @@ class News:
     """What one batch brings to lag. now: its clock (ms), -1 without one; wall: the driver's (ms).
 
     committed: group -> its positions; shards: group -> its partition of the offsets topic. removed:
-    groups that are gone. rebalancing: groups that the probe saw to; looks: its samples, oldest first.
+    groups that are gone. rebalancing: groups that the probe saw to; probed: its samples, oldest first.
     samples: of the topics' ends, oldest first. summaries: group -> the newest; fresh: those of this batch.
     handed: group -> what changed hands since the summary before.
     """
@@ -61,7 +61,7 @@ class News:
     summaries: Mapping[str, Mapping[str, Any]]
     now: int
     wall: int
-    looks: Sequence[Sample] = ()
+    probed: Sequence[Sample] = ()
     shards: Mapping[str, int] = field(default_factory=dict)
     handed: Mapping[str, Handover] = field(default_factory=dict)
     fresh: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -115,8 +115,8 @@ class Lag:
             self._rebalances.on_handover(group, handover, self.board.groups.get(group))
         findings = [continuing.continued(one, self._judging.open_of(one.group or "")) for one in findings]
         ended = self.forget(news.removed, news.wall)
-        for look in news.looks:
-            self.board.coordinators.on_sample(look)
+        for sample in news.probed:
+            self.board.coordinators.on_sample(sample)
         ended += self.publish(news.committed, news.now if news.now >= 0 else news.wall, news.shards)
         self.board.include(self._unowned.wanted(news.summaries, news.fresh, news.removed))
         self._rebalancing |= news.rebalancing

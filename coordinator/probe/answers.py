@@ -23,10 +23,10 @@ class Judged:
     whole: every broker answered.
     """
 
-    def __init__(self, sighting: ProbeSample) -> None:
-        self.whole = bool(sighting.brokers) and all(answered for _, answered in sighting.brokers)
-        self._answered = {broker for broker, answered in sighting.brokers if answered}
-        self._leaders = {partition: broker for partition, broker, _ in sighting.leaders}
+    def __init__(self, sample: ProbeSample) -> None:
+        self.whole = bool(sample.brokers) and all(answered for _, answered in sample.brokers)
+        self._answered = {broker for broker, answered in sample.brokers if answered}
+        self._leaders = {partition: broker for partition, broker, _ in sample.leaders}
 
     def knows(self, group: str) -> bool:
         """Whether `group` would have been listed."""
@@ -53,10 +53,10 @@ class LastAnswers:
         """JSON-able memory for the ledger."""
         return {"whole": self._whole, "answered": self._answered}
 
-    def on_sample(self, look: ProbeSample) -> None:
+    def on_sample(self, sample: ProbeSample) -> None:
         """Take the brokers that answered a sample."""
-        self._answered |= {str(broker): look.at for broker, answered in look.brokers if answered}
-        self._whole = look.at if Judged(look).whole else self._whole
+        self._answered |= {str(broker): sample.at for broker, answered in sample.brokers if answered}
+        self._whole = sample.at if Judged(sample).whole else self._whole
 
     def of(self, leader: int | None) -> int:
         """Return when `leader` answered last, or all brokers did where the leader is unknown."""
@@ -80,16 +80,16 @@ class Unanswered:
             "took": [[at, took] for at, took in self._took.items()],
         }
 
-    def on_sample(self, look: ProbeSample, since: int) -> None:
+    def on_sample(self, sample: ProbeSample, since: int) -> None:
         """Take a sample; forget samples up to `since` (ms), but not which brokers did not answer."""
-        kept = min(since, look.at - _KEPT_MS)
+        kept = min(since, sample.at - _KEPT_MS)
         self._answered = {at: brokers for at, brokers in self._answered.items() if at > kept}
         self._took = {at: took for at, took in self._took.items() if at > since}
-        if look.took >= _SOON_MS:
-            self._took[look.at] = look.took
-        if not look.leaders or not all(answered for _, answered in look.brokers):
-            answering = [broker for broker, answered in look.brokers if answered]
-            self._answered[look.at] = answering if look.leaders else None
+        if sample.took >= _SOON_MS:
+            self._took[sample.at] = sample.took
+        if not sample.leaders or not all(answered for _, answered in sample.brokers):
+            answering = [broker for broker, answered in sample.brokers if answered]
+            self._answered[sample.at] = answering if sample.leaders else None
 
     def end(self, at: int) -> int:
         """Return when (ms) the sample that began at `at` had its last answer."""

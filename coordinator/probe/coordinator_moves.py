@@ -27,7 +27,7 @@ class Moves:
         """JSON-able memory for the ledger."""
         return {"leaders": self._leaders, "moved": self._moved}
 
-    def on_sample(self, sighting: ProbeSample) -> list[Finding]:
+    def on_sample(self, sample: ProbeSample) -> list[Finding]:
         """Report the partitions with another leader, or leader epoch, than in the sample before.
 
         A partition without a leader has not moved yet: the move is published when it has one. Each sample may
@@ -35,14 +35,14 @@ class Moves:
         clients.
         """
         found = []
-        for partition, broker, epoch in (one for one in sighting.leaders if one[1] >= 0):
+        for partition, broker, epoch in (one for one in sample.leaders if one[1] >= 0):
             before = self._leaders.get(str(partition))
             if before is not None and 0 <= epoch < before[1]:
                 continue
             self._leaders[str(partition)] = [broker, epoch]
             if before is not None and before != [broker, epoch]:
-                self._moved[str(partition)] = sighting.at
-                found.append(self._finding(partition, broker, epoch, before, sighting.at))
+                self._moved[str(partition)] = sample.at
+                found.append(self._finding(partition, broker, epoch, before, sample.at))
         return found
 
     def at(self, shard: int | None) -> int:

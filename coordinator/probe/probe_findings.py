@@ -117,19 +117,19 @@ class Probed:
         return replace(found, details=details, opened_at=group.storm_at)
 
     def storming(
-        self, name: str, group: Watched, at: int, looks: Callable[[], Sequence[int]], *, recorded: bool
+        self, name: str, group: Watched, at: int, samples: Callable[[], Sequence[int]], *, recorded: bool
     ) -> list[Finding]:
         """Open a storm by rule two: many samples in several separate runs, which no calm generation explains.
 
-        `looks` returns the samples that its coordinator answered, if they matter; `recorded`: records report
-        a storm. An open storm is updated, once a window at most, if another client is clearly behind it than
+        `samples` returns those that its coordinator answered, if they matter; `recorded`: records report a
+        storm. An open storm is updated, once a window at most, if another client is clearly behind it than
         the published one.
         """
         settings = self.settings.for_group(name)
         since = at - settings.storm_sightings_window_ms
         if not group.storm:
             may = not recorded and group.may_storm(at, settings)
-            storms = may and group.storms(looks(), at, settings)
+            storms = may and group.storms(samples(), at, settings)
             return [self.storm(name, group, at, "opened")] if storms else []
         if group.worst_at > since:
             return []

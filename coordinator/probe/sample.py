@@ -70,22 +70,22 @@ def with_short_names(sample: ProbeSample) -> ProbeSample:
     )
 
 
-def to_json(sighting: ProbeSample) -> str:
+def to_json(sample: ProbeSample) -> str:
     """One JSON line without a line break."""
     body: dict[str, Any] = {
-        "at": sighting.at,
-        "groups": [[g.group, g.state, g.group_type, g.protocol_type] for g in sighting.groups],
-        "leaders": [list(leader) for leader in sighting.leaders],
-        "brokers": [list(broker) for broker in sighting.brokers],
+        "at": sample.at,
+        "groups": [[g.group, g.state, g.group_type, g.protocol_type] for g in sample.groups],
+        "leaders": [list(leader) for leader in sample.leaders],
+        "brokers": [list(broker) for broker in sample.brokers],
     }
-    if sighting.members:
-        body["members"] = sighting.members
-    if sighting.listed is not None:
-        body["listed"] = sorted(sighting.listed)
-    if sighting.failures:
-        body["failures"] = sighting.failures
-    if sighting.took:
-        body["took"] = sighting.took
+    if sample.members:
+        body["members"] = sample.members
+    if sample.listed is not None:
+        body["listed"] = sorted(sample.listed)
+    if sample.failures:
+        body["failures"] = sample.failures
+    if sample.took:
+        body["took"] = sample.took
     return json.dumps(body, ensure_ascii=False, separators=(",", ":"))
 
 

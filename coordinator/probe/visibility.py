@@ -59,10 +59,10 @@ class Visibility:
         """Whether the brokers list the group to us, as far as is known."""
         return group not in self._unseen if self._seen is None else group in self._seen
 
-    def on_sample(self, look: ProbeSample, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    def on_sample(self, sample: ProbeSample, alive: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         """Compare a listing with the groups alive by the topic: group -> its summary."""
-        if look.listed is not None and all(answered for _, answered in look.brokers):
-            self._waiting, self._compared = look, frozenset()
+        if sample.listed is not None and all(answered for _, answered in sample.brokers):
+            self._waiting, self._compared = sample, frozenset()
         listing = self._waiting
         # A group that was younger than the listing stays younger: only groups that are new may be older.
         if listing is None or listing.listed is None or alive.keys() == self._compared:
@@ -74,7 +74,7 @@ class Visibility:
             return []
         self._waiting = None
         dead = dead_partitions(expected, listing.listed, len(listing.leaders))
-        return self._turn(look.at, sorted(set(expected) - listing.listed), expected, dead)
+        return self._turn(sample.at, sorted(set(expected) - listing.listed), expected, dead)
 
     def _turn(
         self, at: int, unseen: list[str], expected: Collection[str], dead: Mapping[int, int]

@@ -52,30 +52,30 @@ class HeldBack:
         self._held = {name: finding for name, finding in self._held.items() if finding.shard != shard}
 
     def due(
-        self, looks: Sequence[int], moves: Moves, unanswered: Unanswered, read: Mapping[int, int]
+        self, samples: Sequence[int], moves: Moves, unanswered: Unanswered, read: Mapping[int, int]
     ) -> list[Finding]:
-        """Return the silences that have lasted one session timeout since the move, by the last of `looks`.
+        """Return the silences that have lasted one session timeout since the move, by the last of `samples`.
 
         `read`: shard -> time (ms) up to which its records are read.
         """
         kept = []
         for incident, finding in list(self._held.items()):
-            lost = _lost(looks, unanswered, moves.leader(finding.shard))
+            lost = _lost(samples, unanswered, moves.leader(finding.shard))
             marks = [at for at in lost if at > moves.at(finding.shard)]
             since = marks[-1] if len(marks) >= _LOOKS else moves.at(finding.shard)
             deadline = since + session_of(finding)
             # The records that were read may lag behind the sample.
-            known = min(looks[-1], read.get(finding.shard if finding.shard is not None else -1, -1))
-            if looks[-1] not in lost and known >= deadline + LOOKED_MS:
+            known = min(samples[-1], read.get(finding.shard if finding.shard is not None else -1, -1))
+            if samples[-1] not in lost and known >= deadline + LOOKED_MS:
                 del self._held[incident]
                 kept.append(_late(finding, deadline))
         return kept
 
 
-def _lost(looks: Sequence[int], unanswered: Unanswered, leader: int | None) -> list[int]:
+def _lost(samples: Sequence[int], unanswered: Unanswered, leader: int | None) -> list[int]:
     """Return the samples that the coordinator `leader` did not answer."""
-    answered = set(unanswered.by(leader, looks))
-    return [at for at in looks if at not in answered]
+    answered = set(unanswered.by(leader, samples))
+    return [at for at in samples if at not in answered]
 
 
 def _late(finding: Finding, at: int) -> Finding:

@@ -37,18 +37,18 @@ class LookBack:
 
 
 def look_back(
-    group: Watched | None, looks: Sequence[int], unanswered: Unanswered, leader: int | None, *, lists: bool
+    group: Watched | None, samples: Sequence[int], unanswered: Unanswered, leader: int | None, *, lists: bool
 ) -> LookBack:
     """Return the samples of a group that `leader` coordinates, None where no sample covers it.
 
     `lists`: whether the brokers list it to us; of a group that they hide, not seeing it says nothing.
     """
-    times = around(group, looks)
+    times = around(group, samples)
     heard = unanswered.by(leader, times)
     return LookBack(
         sightings=group.sightings if group else (),
         answered=heard if lists or group else (),
-        led=unanswered.led(looks),
+        led=unanswered.led(samples),
         lists=group.lists if group else (),
         listed=group.listed if group else {},
         forgotten=group.forgotten if group else -1,

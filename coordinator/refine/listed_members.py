@@ -22,18 +22,18 @@ class Listed(NamedTuple):
     most: int
 
 
-def departure_of(looks: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
+def departure_of(samples: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
     """Return when a member that `rebalance` dropped departed, with the bounds that samples put on its start.
 
     None where no sample lists the members of this join phase, or some listed members are forgotten.
     """
     low = rebalance.started_at_min
-    if low is None or looks.forgotten > low:
+    if low is None or samples.forgotten > low:
         return None
     ended = join_end(rebalance)
-    last = looks.listed.get(member_id, -1)
-    lists = [at for at in looks.lists if low < at <= ended]
+    last = samples.listed.get(member_id, -1)
+    lists = [at for at in samples.lists if low < at <= ended]
     if not lists or last > ended:
         return None
     gone = next((at for at in lists if at > last), ended)
-    return Listed(max(last, low), min(looks.end(gone), ended))
+    return Listed(max(last, low), min(samples.end(gone), ended))

@@ -36,12 +36,12 @@ _AWAY_LOOKS = 2
 _SAME = frozenset({Cause.LEADER_REJOINED, Cause.COORDINATOR_MOVED, Cause.UNKNOWN})
 
 
-def refine(finding: Finding, looks: LookBack, moved_at: int) -> Finding:
+def refine(finding: Finding, samples: LookBack, moved_at: int) -> Finding:
     """Return the finding with what samples of its group add, and its coordinator's move (ms, -1: never)."""
     if finding.kind is not Kind.REBALANCE:
         return finding
-    refined = _moved(_over_capacity(bounded(finding, looks), moved_at), moved_at, looks)
-    return _name_short_lived_member(refined, looks.listed)
+    refined = _moved(_over_capacity(bounded(finding, samples), moved_at), moved_at, samples)
+    return _name_short_lived_member(refined, samples.listed)
 
 
 def is_excused(finding: Finding, moved_at: int) -> bool:
@@ -61,21 +61,21 @@ def session_of(finding: Finding) -> int:
     return int(finding.details.get(f"{name}_timeout_ms", 0))
 
 
-def bounded(finding: Finding, looks: LookBack) -> Finding:
+def bounded(finding: Finding, samples: LookBack) -> Finding:
     """Return a rebalance with the bounds that samples of its group put on its join phase."""
     low, high = finding.started_at_min, finding.started_at_max
     if low is None or high is None or finding.sync_ms is None:
         return finding
     ended = join_end(finding)
-    seen = [at for at in looks.sightings if low < at <= ended]
+    seen = [at for at in samples.sightings if low < at <= ended]
     if seen:
         # The last time only: a clock that is ahead shows the join phase before this one too.
-        without = [at for at in looks.answered if at < seen[-1] and at not in looks.sightings]
+        without = [at for at in samples.answered if at < seen[-1] and at not in samples.sightings]
         before = max(without, default=low)
         first = next(at for at in seen if at > before)
-        low, high = max(low, before), min(high, looks.end(first))
+        low, high = max(low, before), min(high, samples.end(first))
     else:
-        lasted = _longest_between_samples(ended, looks)
+        lasted = _longest_between_samples(ended, samples)
         if lasted is None or lasted >= ended - low:
             return finding
         low = ended - lasted
@@ -88,14 +88,14 @@ def bounded(finding: Finding, looks: LookBack) -> Finding:
     )
 
 
-def _longest_between_samples(ended: int, looks: LookBack) -> int | None:
+def _longest_between_samples(ended: int, samples: LookBack) -> int | None:
     """Return the longest join phase (ms) that no sample shows: the longest time between two samples."""
-    times = looks.answered
+    times = samples.answered
     first = bisect_right(times, ended - _CLOCKS_MS) - 1
     near = times[max(first, 0) : bisect_right(times, ended + _CLOCKS_MS) + 1]
-    if first < 0 or any(at in looks.sightings for at in near):
+    if first < 0 or any(at in samples.sightings for at in near):
         return None
-    apart = (looks.end(after) - before for before, after in pairwise(near))
+    apart = (samples.end(after) - before for before, after in pairwise(near))
     return max(*apart, ended + _CLOCKS_MS - near[-1], 0)
 
 
@@ -139,14 +139,14 @@ def among_the_same(causes: tuple[CauseEntry, ...]) -> bool:
     return Cause.LEADER_REJOINED in named and named[0] in _SAME
 
 
-def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
+def _moved(finding: Finding, moved_at: int, samples: LookBack) -> Finding:
     """Distinguish a move or reload of the coordinator from a member's request, if samples surround it."""
     if not among_the_same(finding.causes):
         return finding
     # A sample shows a move some time after it, so the record may come between.
     if moved_at >= 0 and -LOOKED_MS <= finding.at - moved_at <= AFTER_MOVE_MS:
         return _by_coordinator(finding, 0.85, moved_at, "their coordinator moved")
-    away = _away(finding, looks)
+    away = _away(finding, samples)
     if len(away) >= _AWAY_LOOKS:
         # Not every restart steps the leader epoch: under ZooKeeper none does.
         return _by_coordinator(
@@ -155,19 +155,19 @@ def _moved(finding: Finding, moved_at: int, looks: LookBack) -> Finding:
             away[-1],
             f"their coordinator had left {counted(len(away), 'probe request')} unanswered",
         )
-    looked = any(abs(finding.at - at) <= LOOKED_MS for at in looks.led)
+    looked = any(abs(finding.at - at) <= LOOKED_MS for at in samples.led)
     return _unmoved(finding) if looked else finding
 
 
-def _away(finding: Finding, looks: LookBack) -> list[int]:
+def _away(finding: Finding, samples: LookBack) -> list[int]:
     """Return the last consecutive samples that its coordinator did not answer, as during a restart.
 
     The coordinator had answered before, and no earlier sample shows the join phase.
     """
-    before = [at for at in looks.away if finding.at - AFTER_MOVE_MS <= at <= finding.at]
+    before = [at for at in samples.away if finding.at - AFTER_MOVE_MS <= at <= finding.at]
     if not before:
         return []
-    since = max((at for at in looks.heard if at < before[-1]), default=-1)
+    since = max((at for at in samples.heard if at < before[-1]), default=-1)
     began = finding.at if finding.started_at_max is None else finding.started_at_max
     away = [at for at in before if at > since]
     return away if since >= 0 and began >= away[0] else []

@@ -131,7 +131,7 @@ class Outputs:
         found, dropped = self._probe.drain(), self._probe.dropped
         if dropped > self._dropped:
             log.warning(
-                "the batch took so long that probe samples were dropped", looks=dropped - self._dropped
+                "the batch took so long that probe samples were dropped", samples=dropped - self._dropped
             )
             self._dropped = dropped
         return found

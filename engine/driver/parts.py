@@ -135,27 +135,27 @@ class Parts:
         for trouble in batch.troubles:
             if trouble["kind"] == "state_lost":
                 self.begin_anew(shard=trouble["shard"])
-        sightings = self._drain()
+        samples = self._drain()
         self._learn(batch)
         stats = [stat for _, stat in batch.stats]
         read = read_until(stats)
-        seen = self._live.on_samples(sightings, self._summaries, batch.findings, read, self._board)
+        seen = self._live.on_samples(samples, self._summaries, batch.findings, read, self._board)
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
         skewed, came = self._health.skewed, self._board.came_at
         findings = [*seen, *self._live.refine(batch.findings, skewed, served(stats), came)]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now
-        findings = self._with_lag(findings, batch, sightings, wall)
+        findings = self._with_lag(findings, batch, samples, wall)
         rolled = self._rollup.on_batch(findings, stats, self._now)
-        return [*findings, *self._lag.priced_together(rolled), *self._health.on_batch(batch, sightings, wall)]
+        return [*findings, *self._lag.priced_together(rolled), *self._health.on_batch(batch, samples, wall)]
 
     def _with_lag(
-        self, findings: list[Finding], batch: Batch, sightings: Sequence[ProbeSample], wall: int
+        self, findings: list[Finding], batch: Batch, probed: Sequence[ProbeSample], wall: int
     ) -> list[Finding]:
         """Return the findings with their cost, and the findings that lag decides."""
         samples = self._ends()
-        busy = groups_seen(sightings)
+        busy = groups_seen(probed)
         news = News(
             batch.committed,
             batch.removed,
@@ -164,7 +164,7 @@ class Parts:
             self._summaries,
             batch.now,
             wall,
-            looks=sightings,
+            probed=probed,
             shards=batch.shards,
             handed=batch.handed,
             fresh=batch.groups,

@@ -107,16 +107,16 @@ class Health:
         """Brokers whose clocks are off, UNKNOWN among them where the leader is unknown."""
         return frozenset(self._skew.blamed)
 
-    def on_batch(self, batch: Batch, sightings: Sequence[ProbeSample], wall: int) -> list[Finding]:
+    def on_batch(self, batch: Batch, samples: Sequence[ProbeSample], wall: int) -> list[Finding]:
         """Judge one batch that is being written at `wall` (ms)."""
-        self._skew.learn(sightings)
+        self._skew.learn(samples)
         if Cause.BEHIND in self._opened:
             # Before the batch counts as read: so long it took.
             self._lag.note(wall, batch.types.total())
         self._lag.read(batch.now)
         found: list[Finding] = []
         for cause in CONDITIONS:
-            why = self._why_degraded(cause, batch, sightings, wall)
+            why = self._why_degraded(cause, batch, samples, wall)
             if why is not None:
                 found += self._turn(cause, why, batch, wall)
         found += self._events(batch, wall)
@@ -125,14 +125,14 @@ class Health:
         return found
 
     def _why_degraded(
-        self, cause: Cause, batch: Batch, sightings: Sequence[ProbeSample], wall: int
+        self, cause: Cause, batch: Batch, samples: Sequence[ProbeSample], wall: int
     ) -> str | None:
         """Return why the condition holds, "" where it does not, None where that is unknown."""
         noticed = self._notices.condition(cause)
         if noticed:
             return noticed
         if cause is Cause.PROBE_PARTIAL:
-            return self._partial(sightings, wall)
+            return self._partial(samples, wall)
         if cause in {Cause.BEHIND, Cause.CLOCK_SKEW}:
             judge = self._behind if cause is Cause.BEHIND else self._skewed
             return judge(batch, wall) if batch.now >= 0 else None
@@ -213,26 +213,26 @@ class Health:
     def _skewed(self, batch: Batch, wall: int) -> str | None:  # noqa: ARG002 - judges share one signature
         return self._skew.on_batch(batch.newest, batch.now)
 
-    def _partial(self, sightings: Sequence[ProbeSample], wall: int) -> str:
+    def _partial(self, samples: Sequence[ProbeSample], wall: int) -> str:
         """Name the brokers that did not answer two samples in a row, and why; or say that no probe runs."""
         if self._probe_ms is None:
             return ""
-        if sightings or not 0 <= self._looked_at <= wall:
+        if samples or not 0 <= self._looked_at <= wall:
             self._looked_at = wall
         since = wall - self._looked_at
         if since > max(PROBE_SILENT_MS, PROBE_MISSED * self._probe_ms):
             return f"the probe has taken no sample for {since / 1000:.0f} s"
-        for sighting in sightings:
-            silent = {str(broker) for broker, answered in sighting.brokers if not answered}
-            if not sighting.brokers or silent == {NOBODY}:
+        for sample in samples:
+            silent = {str(broker) for broker, answered in sample.brokers if not answered}
+            if not sample.brokers or silent == {NOBODY}:
                 silent = {"all"}
             self._silent = {broker: self._silent.get(broker, 0) + 1 for broker in silent}
-        missing = sorted(broker for broker, looks in self._silent.items() if looks > 1)
+        missing = sorted(broker for broker, samples in self._silent.items() if samples > 1)
         if not missing:
             return ""
         why = f"the probe gets no answer from brokers: {', '.join(missing)}"
         # Of many that fail for one reason, as brokers do that know no filter of states, one is enough.
-        failures = (text for look in reversed(sightings) for _, text in sorted(look.failures.items()))
+        failures = (text for sample in reversed(samples) for _, text in sorted(sample.failures.items()))
         failure = next(failures, "")
         return f"{why}; {failure}" if failure else why
 

@@ -41,10 +41,10 @@ class SkewWatch:
         self._began = -1
         self.blamed = set(blamed)
 
-    def learn(self, sightings: Sequence[ProbeSample]) -> None:
+    def learn(self, samples: Sequence[ProbeSample]) -> None:
         """Take the leaders of the partitions."""
-        for sighting in sightings:
-            for partition, broker, _ in sighting.leaders:
+        for sample in samples:
+            for partition, broker, _ in sample.leaders:
                 self._leaders[partition] = broker
 
     def on_batch(self, newest: Mapping[int, int], now: int) -> str | None:

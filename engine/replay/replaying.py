@@ -80,9 +80,10 @@ def replay_capture(
     replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
         lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
-        looks = Samples(_read_samples(capture.sample_lines(), sample.from_json, capture.sightings, SIGHTING))
+        lines = capture.sample_lines()
+        probed = Samples(_read_samples(lines, sample.from_json, capture.sightings, SIGHTING))
         asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends, SAMPLE_OF_ENDS))
-        yield from replay.run(timeline(lanes), looks, asked)
+        yield from replay.run(timeline(lanes), probed, asked)
 
 
 def _read_samples(
@@ -115,7 +116,7 @@ class Samples(Generic[Sample]):
 class _Seen:
     """What the probe and the ends thread saw up to a tick."""
 
-    looks: Sequence[ProbeSample] = ()
+    probed: Sequence[ProbeSample] = ()
     samples: Sequence[EndsSample] = ()
 
 
@@ -148,13 +149,13 @@ class _Driver:
         stats: Sequence[StatOut],
     ) -> list[Finding]:
         """Return a batch's findings, refined, with the findings of samples, lag and the roll-up."""
-        published, looks = batch.findings, seen.looks
+        published, probed = batch.findings, seen.probed
         until = read_until(stats)
-        found = self.live.on_samples(looks, summaries, published, until, self.board) if looks else []
+        found = self.live.on_samples(probed, summaries, published, until, self.board) if probed else []
         came = None if self.lag is None else self.board.came_at
         found += self.live.refine(published, served=served(stats), came=came)
         if self.lag is not None:
-            busy = groups_seen(looks)
+            busy = groups_seen(probed)
             news = News(
                 batch.committed,
                 batch.removed,
@@ -163,7 +164,7 @@ class _Driver:
                 summaries,
                 batch.now,
                 batch.now,
-                looks=looks,
+                probed=probed,
                 shards=batch.shards,
                 handed=batch.handed,
                 fresh=batch.groups,
@@ -190,10 +191,10 @@ class Replay:
     summarise: bool = False
 
     def run(
-        self, ticks: Iterator[Tick], looks: Samples[ProbeSample], asked: Samples[EndsSample]
+        self, ticks: Iterator[Tick], probed: Samples[ProbeSample], asked: Samples[EndsSample]
     ) -> Iterator[Finding]:
         """Yield the findings of all ticks, probe samples and samples of ends."""
-        batches = self._batches(ticks, looks, asked)
+        batches = self._batches(ticks, probed, asked)
         while True:
             with uncollected():
                 one = next(batches, None)
@@ -205,7 +206,7 @@ class Replay:
             yield from findings
 
     def _batches(
-        self, ticks: Iterator[Tick], looks: Samples[ProbeSample], asked: Samples[EndsSample]
+        self, ticks: Iterator[Tick], probed: Samples[ProbeSample], asked: Samples[EndsSample]
     ) -> Iterator[tuple[Batch, list[Finding]]]:
         driver = _Driver.begun(
             self.settings,
@@ -213,15 +214,15 @@ class Replay:
             is_watched=self.watch is not None,
             follows_lag=asked.next is not None,
         )
-        self.summarise = any((self.watch, looks.next, asked.next))
+        self.summarise = any((self.watch, probed.next, asked.next))
         for tick in ticks:
-            seen = _Seen(looks.before(tick.now), asked.before(tick.now))
+            seen = _Seen(probed.before(tick.now), asked.before(tick.now))
             yield self._make_batch(tick.now, self._step(tick), seen, driver)
-        while left := [one.next for one in (looks, asked) if one.next is not None]:
+        while left := [one.next for one in (probed, asked) if one.next is not None]:
             at = min(one.at for one in left)
             now = max(self.now, at)
             yield self._make_batch(
-                now, self._clock(now), _Seen(looks.before(at + 1), asked.before(at + 1)), driver
+                now, self._clock(now), _Seen(probed.before(at + 1), asked.before(at + 1)), driver
             )
         yield self._make_batch(self.now, self._closing(), _Seen(), driver)
 

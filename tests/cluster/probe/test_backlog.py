@@ -24,7 +24,7 @@ def test_samples_are_taken_once_and_in_order() -> None:
 
 
 def test_the_newest_sample_waits_however_large_it_is() -> None:
-    backlog = Backlog(looks=3, entries=10)
+    backlog = Backlog(samples=3, entries=10)
     backlog.add(look(1, groups=5))
     backlog.add(look(2, groups=50, members=50))
     assert [one.at for one in backlog.take()] == [2]
@@ -32,7 +32,7 @@ def test_the_newest_sample_waits_however_large_it_is() -> None:
 
 
 def test_what_was_taken_leaves_its_room() -> None:
-    backlog = Backlog(looks=10, entries=10)
+    backlog = Backlog(samples=10, entries=10)
     backlog.add(look(1, groups=10))
     backlog.take()
     backlog.add(look(2, listed=10))
