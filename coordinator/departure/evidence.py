@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 VERSION = 2
+NEWCOMER_MS = 300_000
+"""A member that has joined no generation yet is removed after so long (`newMemberJoinTimeoutMs`)."""
+
 MOST_SURVIVORS = 8
 """So many survivors speak for all: more say the same."""
 
@@ -60,8 +63,10 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `worked`: its last commit, where that was in a generation before. `places`: some of its partitions (topic,
     number), with the offsets that it committed last. `lull`: for how long after its last sign of work it
     could commit nothing: no record waited, or no coordinator was there. `loaded`: when samples saw its
-    coordinator loaded, which re-arms its session. `woke`: when they saw its coordinator's broker go on that
-    had not responded for most of a session, which ends every session at once that had run out meanwhile.
+    coordinator loaded, which re-arms its session; `unanswered`: only that no broker answered speaks for that,
+    as it does for brokers under strain and for the monitor's own network. `woke`: when they saw its
+    coordinator's broker go on that had not responded for most of a session, which ends every session at once
+    that had run out meanwhile.
     `succeeded`: a newcomer is another thread of its instance of Kafka Streams, so its process lives.
     """
 
@@ -88,6 +93,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     loaded: int = -1
     woke: int = -1
     succeeded: bool = False
+    unanswered: bool = False
 
     @property
     def last_active(self) -> int:
@@ -96,9 +102,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def alive(self) -> int:
-        """From when on its session runs at least: its last sign of life, or a load of its coordinator."""
-        heard = self.last_active if self.heard < 0 else min(self.heard, self.last_active)
-        return heard if self.loaded < 0 else min(self.loaded, heard)
+        """Its last sign of life: from then on its session runs, unless its coordinator is loaded."""
+        return self.last_active if self.heard < 0 else min(self.heard, self.last_active)
 
     @property
     def usual(self) -> int:
@@ -163,6 +168,11 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
         recent = any(0 <= trace.last < self.deadline // _TIMERS for trace in self.survivors)
         return soon and recent and not (one.unmoved or one.static) and self.phase[1] < 0
+
+    @property
+    def may_lack_newcomer(self) -> bool:
+        """Whether a newcomer may have begun the phase, and was removed just before its deadline ended it."""
+        return not self.joined and not self.aborted and self.deadline >= NEWCOMER_MS
 
     @property
     def least_phase(self) -> int:

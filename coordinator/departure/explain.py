@@ -137,12 +137,14 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
         inside[:, Way.LEFT] += waited * grid.middle
     trigger[:, Way.UNJOINED] = inside[:, Way.UNJOINED] = 0.0
     holder[:, Way.UNJOINED] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
+    unseen = scene.evidence.may_lack_newcomer
     for place, one in enumerate(some):
-        if one.returned == SAME_PLACE:
+        if one.returned == SAME_PLACE or unseen:
             leaked = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
             left, late = _leaked(scene, one)
-            holder[place, Way.STALLED] = leaked * left
             holder[place, Way.UNJOINED] += leaked * late * (not one.static)
+            if one.returned == SAME_PLACE:
+                holder[place, Way.STALLED] = leaked * left
 
 
 def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:

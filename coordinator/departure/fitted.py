@@ -66,6 +66,8 @@ class Fitted(NamedTuple):
     stray_cooperative: float = 0.4
     same_beat: float = 0.2
     replaced_at_once: float = 0.5
+    seldom: float = 0.5
+    reloaded: float = 0.3
 
 
 # `make fit`: 2366 departures of simulations and recordings; surprise 0.1984 each.
@@ -121,4 +123,6 @@ FITTED = Fitted(
     stray_cooperative=0.4,
     same_beat=0.2,
     replaced_at_once=0.5,
+    seldom=0.5,
+    reloaded=0.3,
 )

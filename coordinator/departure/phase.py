@@ -58,6 +58,7 @@ _AT_END_MS = 15.0
 _AROUND_END = (0.0, _AT_END_MS, -_AT_END_MS)
 _NARROW_MS = 30.0
 _DEADLINE_MS = (10.0, 60.0)
+_RECORD_MS = 100
 _TIMED = 0.5
 _WAITS = 5
 # So much is kept of what many rebalances share; an entry takes some 5 KB.
@@ -138,7 +139,7 @@ class Phase(NamedTuple):
 
 
 @lru_cache(maxsize=_KEPT)
-def _cells(least: float, most: float, deadline: int, near: int, quiet: int, later: float) -> Grid:
+def _cells(least: float, most: float, deadline: int, near: int, quiet: int, later: float, due: float) -> Grid:
     low, high = deadline - _DEADLINE_MS[0], deadline + _DEADLINE_MS[1] + later
     edges = {edge for edge in _EDGES if least < edge < most and not low - 200 < edge < high + 240}
     if near >= 0:
@@ -151,10 +152,10 @@ def _cells(least: float, most: float, deadline: int, near: int, quiet: int, late
     under = {max(least - step, 0.0) for step in _UNDER} - {least}
     table = np.concatenate([np.array(sorted(under)), cut])
     width = np.diff(cut)
-    due = ((middle > low) & (middle < high)).astype(float)
-    due /= max(float((due * width).sum()), 1.0)
+    late = due * ((middle > low) & (middle < high))
+    late /= max(float((late * width).sum()), 1.0)
     around = np.concatenate([table, _AROUND_END])
-    return Grid(cut, middle, width, due, table, around, np.maximum(middle, _NARROW_MS))
+    return Grid(cut, middle, width, late, table, around, np.maximum(middle, _NARROW_MS))
 
 
 def grid_of(evidence: Evidence, quiet: int) -> Grid:
@@ -180,7 +181,10 @@ def grid_of(evidence: Evidence, quiet: int) -> Grid:
         most - evidence.deadline if evidence.aborted and low > evidence.deadline + _DEADLINE_MS[1] else 0.0
     )
     quiet = -(-quiet // _NEAR_MS) * _NEAR_MS
-    return _cells(low, max(most, low + _NARROW_MS), evidence.deadline, near, quiet, later)
+    most = max(most, low + _NARROW_MS)
+    # A phase begins after the record before: a later one has not lasted to the deadline.
+    due = float(evidence.aborted > 0 or evidence.since + _RECORD_MS >= evidence.deadline)
+    return _cells(low, most, evidence.deadline, near, quiet, later, due)
 
 
 def phase_of(evidence: Evidence, by: Fitted) -> Phase:
@@ -224,9 +228,12 @@ def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
 def begun(evidence: Evidence, grid: Grid, by: Fitted) -> Array:
     """Return how likely one that did not depart began the phase, by cell.
 
-    Members of a cooperative group that were given what others give up rejoin at once.
+    Members of a cooperative group that were given what others give up rejoin at once. A newcomer whose phase
+    lasts for as long as the coordinator waits for newcomers is in no record.
     """
     found = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
+    if evidence.may_lack_newcomer:
+        found[grid.deadline > 0] += 1.0
     if evidence.withheld:
         found[grid.edges[1:] >= evidence.since - AT_ONCE_MS] += by.follows / (1 - by.follows)
     return found

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 LOADED_LATE_MS = 2_500
 """How much later than it happened samples tell of a coordinator's load, ms."""
 
+# auto.commit.interval.ms of Java, librdkafka, kafka-python, aiokafka and franz-go by default.
+_DEFAULT_COMMIT_MS = 5_000.0
 # A client commits, and gives up its partitions, within so long before its LeaveGroup.
 _CLOSE_MS, _SLOW_CLOSE_MS = 150.0, 1_000.0
 # A client that is about to check sees the breach of its interval within so long (retry.backoff.ms and more).
@@ -63,10 +65,16 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
 
 
 def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> float:
-    """Return how likely it commits as it closes, where it has something to commit: not in a lull."""
+    """Return how likely it commits as it closes, where it has something to commit: not in a lull.
+
+    A member that commits more seldom than clients do by default may do so because records come as seldom. It
+    has committed them soon after they came, and nothing is left as it closes.
+    """
     auto = intervals.timer * client.closes * (1.0 if one.named else 1 - by.mistaken)
+    closes = by.closes_by_hand + (by.closes - by.closes_by_hand) * auto
     usual = max(intervals.usual, 1.0)
-    return (by.closes_by_hand + (by.closes - by.closes_by_hand) * auto) * usual / (usual + intervals.lull)
+    new = 1 - by.seldom * (1 - min(_DEFAULT_COMMIT_MS / usual, 1.0))
+    return closes * new * usual / (usual + intervals.lull)
 
 
 def _closing(intervals: Intervals, share: float, by: Fitted) -> list[Wait]:
@@ -158,24 +166,44 @@ def died(
 
     Before its first commit it may have died before its sync. No wait is returned where none can have ended.
     """
-    early = max(*beats, LOADED_LATE_MS * (one.loaded >= 0))
-    if one.woke < 0 and one.alive + _PAST_MS < one.session - early:
+    if one.woke < 0 and one.alive + _PAST_MS < one.session - max(beats):
         return [[] for _ in beats]
+    usual = _unloaded(one, intervals, beats, client, by)
+    if not 0 <= one.loaded < one.alive:
+        return usual
+    sure = by.reloaded if one.unanswered else 1.0
+    after = [_loaded(waits, one.session + float(one.alive - one.loaded)) for waits in usual]
+    return [scaled(waits, 1 - sure) + scaled(late, sure) for waits, late in zip(usual, after, strict=True)]
+
+
+def _unloaded(
+    one: Departed, intervals: Intervals, beats: Sequence[float], client: Client, by: Fitted
+) -> list[list[Wait]]:
+    """Return the same as if no coordinator had been loaded."""
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if one.woke >= 0:
         until = float(one.alive - one.woke)
         late: list[Wait] = [(until - LOADED_LATE_MS, until + _WAKING_MS, by.died_before_load)]
         return [scaled(waits, 1 - by.died_before_load) + late for waits in usual]
-    if 0 <= one.loaded == one.alive:
-        # Samples tell of the load up to so much late or, by the last one without an answer, early.
-        session = float(one.session)
-        dead: list[Wait] = [(session - LOADED_LATE_MS, session + LOADED_LATE_MS, by.died_before_load)]
-        return [scaled(waits, 1 - by.died_before_load) + dead for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     young = by.died_young * (not one.rebalance or one.session <= one.rebalance)
     at_once = [(one.session - 60.0, one.session + SLACK_MS, young)]
     return [scaled(waits, 1 - by.died_young) + at_once for waits in usual]
+
+
+def _loaded(waits: Sequence[Wait], ended: float) -> list[Wait]:
+    """Return the waits where a load of the coordinator began each session anew, so that it `ended` (ms) then.
+
+    Whoever had died before the load is removed then. Samples tell of the load up to so much late or, by the
+    last one without an answer, early.
+    """
+    late, dead = [], 0.0
+    for least, most, weight in waits:
+        over = min(max((ended - least) / max(most - least, 1.0), 0.0), 1.0)
+        dead += weight * over
+        late.append((max(least, ended), max(most, ended), weight * (1 - over)))
+    return [*late, (ended - LOADED_LATE_MS, ended + LOADED_LATE_MS, dead)]
 
 
 def stalled(

@@ -125,8 +125,9 @@ class Outages:
     def woke(self, finding: Finding, broker: int | None) -> int:
         """Return when (ms) `broker` went on after an absence that explains the losses, -1 for none."""
         outage = self._away.get(str(broker))
-        explained = outage is not None and not finding.history and _explains(outage, finding)
-        return _until(outage, finding.at) if outage is not None and explained else -1
+        if outage is None or finding.history or not _explains(outage, finding) or self._was_reached(outage):
+            return -1
+        return _until(outage, finding.at)
 
     def take(self, finding: Finding, broker: int | None) -> Finding | None:
         """Return a finding of a group of `broker` as its outage leaves it, None where it blames a member."""

@@ -33,7 +33,7 @@ class Watched(msgspec.Struct):
     Samples: `sightings` are the times of samples that show it rebalancing, `counted` those that count towards
     a storm, `runs` those of them in which a join phase began. `opened`: its first sample, `count`: how many
     since then, `unseen`: the sample before the first, `state`: its state in the last one. `since`: when its
-    join phase began, `again`: the join phase was begun again since then.
+    join phase began, `before`: when the last one did, `again`: it was begun again since then.
 
     Members: `listed`: member id -> the last sample that lists it. `lists`: the samples that list members.
     `forgotten`: the last sample that lists a member which is not remembered. `newcomers`: see `newcomers.py`.
@@ -75,6 +75,7 @@ class Watched(msgspec.Struct):
     ends_at: int = -1
     awaited: Awaited = Awaited()
     removed: int = 0
+    before: int = -1
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
         """Whether a generation completed between two samples, so that `at` shows another join phase."""
@@ -89,7 +90,7 @@ class Watched(msgspec.Struct):
     def take(self, looks: Sequence[int], members: Collection[tuple[str, str, str, str]]) -> None:
         """Store the members in the last of `looks`.
 
-        Keep them after the join phase ends, because its record can arrive after the next one has begun.
+        Keep those of a join phase after it has ended: its record can arrive after the next one has begun.
         """
         now = looks[-1]
         if self.opened == now:
@@ -99,7 +100,8 @@ class Watched(msgspec.Struct):
             self.newcomers = add_newcomers(self.newcomers, members, self.listed, now, looks[0] - 1)
         # Members of the newest list are forgotten last.
         known = {name: at for name, at in self.listed.items() if name not in there} | there
-        fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, self.since - 1)]
+        since = self.before if now - self.since < _LISTED_MS else self.since
+        fresh = [name for name, at in known.items() if at > min(now - _LISTED_MS, since - 1)]
         self.listed = {name: known.pop(name) for name in fresh[-_MAX_LISTED:]}
         self.forgotten = max([self.forgotten, *known.values()])
         self.lists += [now] * bool(members)
@@ -179,7 +181,7 @@ class Watched(msgspec.Struct):
         """Go on from `at`: the clock that saw the rest was ahead."""
         self.sightings, self.counted, self.runs, self.lists = [], [], [], []
         self.listed, self.forgotten, self.unseen, self.newcomers = {}, at, -1, []
-        self.opened, self.since = min(self.opened, at), min(self.since, at)
+        self.opened, self.since, self.before = min(self.opened, at), min(self.since, at), -1
         self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
         self.worst_at = min(self.worst_at, at)
 
@@ -197,7 +199,7 @@ def end_barrier(groups: Mapping[str, Watched], finding: Finding) -> None:
     if group is not None and finding.at >= group.since:
         if group.stuck:
             _end_stuck(group, finding)
-        group.since, group.again = finding.at, False
+        group.before, group.since, group.again = group.since, finding.at, False
 
 
 def _end_stuck(group: Watched, finding: Finding) -> None:
@@ -224,5 +226,6 @@ def begin_observation(
         fresh.sightings, fresh.counted, fresh.runs = before.sightings, before.counted, before.runs
         fresh.storm, fresh.storm_at, fresh.listed = before.storm, before.storm_at, dict(before.listed)
         fresh.lists, fresh.forgotten, fresh.newcomers = before.lists, before.forgotten, before.newcomers
+        fresh.before = before.since
         fresh.worst, fresh.worst_at, fresh.updates = before.worst, before.worst_at, before.updates
     return fresh

@@ -81,14 +81,17 @@ def with_reload(one: Departed, ended: int, away: Sequence[int], moved_at: int) -
 
     `away`, `moved_at` as of `excuse`.
     """
-    last = _reloaded(ended - one.alive, ended, away, moved_at)
+    began = ended - one.alive
+    moved = began < moved_at <= ended
+    last = moved_at if moved else _reloaded(began, ended, away, -1)
     if last < 0:
         return one
     loaded = ended - last
     # It may have worked until its coordinator was away; one that had stopped before could have committed.
     began = ended - min([at for at in away if ended - one.last_active < at <= last], default=last)
     worked = one.last_active <= began + 2 * max(one.usual, 0) + SLACK_MS
-    return changed(one, loaded=loaded, lull=max(one.lull, (one.last_active - loaded) * worked))
+    lull = max(one.lull, (one.last_active - loaded) * worked)
+    return changed(one, loaded=loaded, lull=lull, unanswered=not moved)
 
 
 def with_pause(one: Departed, ended: int, woke: int) -> Departed:

@@ -353,26 +353,6 @@ def test_a_load_of_the_coordinator_begins_every_session_anew() -> None:
     assert explain(rebalance(replace(one, loaded=20_000, lull=50_000))).ways[0][Way.DIED] == 0.0
 
 
-@pytest.mark.parametrize(
-    ("family", "way", "surely"),
-    [("kafka-python", Way.UNJOINED, True), ("librdkafka", None, False), ("java", Way.STALLED, True)],
-)
-def test_a_client_that_was_replaced_at_once_is_removed_at_the_deadline_or_leaves_just_before_it(
-    family: str, way: Way | None, *, surely: bool
-) -> None:
-    """The new client joined right after the old one's last poll, so both timers end together.
-
-    kafka-python looks with its next heartbeat, too late; Java at once, but its new client takes a second.
-    """
-    long = 60_000
-    one = departed(long + 900, 45_000, long, family=family, returned=layout.SAME_PLACE)
-    least = 59_300 if family != "java" else 58_600
-    found = explain(held_for(long, one, phase=(least, least + 1_000)))
-    assert found.ways[0][Way.STALLED] + found.ways[0][Way.UNJOINED] >= SURE
-    assert (max(found.ways[0]) >= SURE) is surely
-    assert way is None or found.ways[0][way] >= SURE
-
-
 def test_a_deadline_ends_the_first_of_two_phases_whose_first_generation_failed() -> None:
     """Samples saw the group rebalance for two seconds longer than the deadline."""
     long = 300_000

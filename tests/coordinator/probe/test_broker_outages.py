@@ -149,6 +149,8 @@ def test_a_cut_of_the_monitors_own_network_explains_no_loss(shown: str, brokers:
     found = told_after_a_cut(cut_topic(shown), brokers)
     blamed = [one for one in found if any(cause.cause is Cause.BROKER_AWAY for cause in one.causes)]
     assert bool(blamed) is bool(of(found, Kind.BROKER_AWAY)) is (shown == "nothing")
+    whys = [cause.why for one in found for cause in one.causes]
+    assert any("its broker had not responded" in why for why in whys) <= (shown == "nothing")
 
 
 def cut_topic(shown: str) -> Topic:

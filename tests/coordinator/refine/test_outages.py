@@ -155,12 +155,13 @@ def test_an_outage_in_its_silence_is_evidence_of_a_departed_member() -> None:
     one = Departed(SESSION, 300_000, 90_000, trace, "java")
     away = [AT - 26_000, AT - 25_000, AT - 21_000]
     seen = with_reload(one, AT, away, -1)
-    assert (seen.loaded, seen.lull, seen.alive) == (21_000, 6_000, 21_000)
+    assert (seen.loaded, seen.lull, seen.unanswered) == (21_000, 6_000, True)
     late = with_reload(one, AT, [AT - 9_000, AT - 8_000], -1)
     assert (late.loaded, late.lull) == (8_000, 0)
     assert with_reload(one, AT, away[:1], -1) is one
     assert with_reload(one, AT, [], AT - 30_000) is one
-    assert with_reload(one, AT, [], AT - 20_000).loaded == 20_000
+    moved = with_reload(one, AT, [], AT - 20_000)
+    assert (moved.loaded, moved.unanswered) == (20_000, False)
 
 
 @pytest.mark.parametrize(
