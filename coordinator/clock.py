@@ -77,12 +77,16 @@ def quiet_until(state: GroupState, settings: DetectionSettings) -> int:
     stuck = state.stuck
     if not goes_on or stuck.suspected or stuck.incident or state.checks.unsubscribed:
         return -1
-    if storm.is_open(state.storm) or any(member.silent_id for member in state.members):
+    if storm.is_open(state.storm):
         return -1
-    last = min((member.last_commit for member in state.members if member.commits), default=-1)
-    session = min((member.session_timeout for member in state.members), default=-1)
-    quiet = not_rejoined.quiet_ms(state, settings)
-    return -1 if last < 0 else last + min(session // 2, quiet)
+    last, session = NEVER, NEVER
+    for member in state.members:
+        if member.silent_id:
+            return -1
+        if member.commits and member.last_commit < last:
+            last = member.last_commit
+        session = min(session, member.session_timeout)
+    return -1 if last == NEVER else last + min(session // 2, not_rejoined.quiet_ms(state, settings))
 
 
 def _storm_ends(at: Moment) -> int:

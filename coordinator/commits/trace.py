@@ -144,22 +144,25 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     A commit moves deadlines into the future, so the group need not be woken for it. It is woken if deadlines
     of the member begin to count, or if it commits so much faster that its deadline comes nearer.
     """
-    if member.commits:
+    commits = member.commits
+    if commits:
+        last, session = member.last_commit, member.session_timeout
+        in_generation = last > state.cst
         # An application that commits by hand commits once more as a generation ends.
-        if not member.moved and not member.fresh and member.last_commit > state.cst:
+        if in_generation and not member.moved and not member.fresh:
             _idle(state, member)
-        gap, cadence = at - member.last_commit, member.cadence
+        gap, cadence = at - last, member.cadence
         change = (gap - cadence) // _SMOOTHING
         member.gap = gap
-        if gap >= _ONE_COMMIT_MS and member.last_commit > state.cst:
+        if in_generation and gap >= _ONE_COMMIT_MS:
             gaps = member.gaps
             gaps.append(gap)
             if len(gaps) > KEPT_GAPS:
                 del gaps[0]
-        if gap > member.session_timeout and _survived_silence(state, member):
+        if gap > session and _survived_silence(state, member):
             member.idle = _TOLD_NOTHING
-        half = member.session_timeout // 2
-        if gap > half or cadence > half or member.fresh or member.commits + 1 == STEADY_COMMITS:
+        half = session // 2
+        if gap > half or cadence > half or member.fresh or commits + 1 == STEADY_COMMITS:
             # Its traffic may have become steady, or be so again after a lull.
             state.wake = 0
         if cadence < 0:
@@ -171,7 +174,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     else:
         state.wake = 0
     member.last_commit = at
-    member.commits += 1
+    member.commits = commits + 1
     member.moved = member.fresh = False
 
 
