@@ -21,6 +21,7 @@ from pydantic_settings import EnvSettingsSource, SettingsError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.kafka.clients import FreeForm, Kafka, Spark
 from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
+from rebalance_monitor.config.paths import expanded
 from rebalance_monitor.config.receivers import is_secret_field
 from rebalance_monitor.config.secrets import is_secret
 
@@ -185,7 +186,7 @@ def _place(error: Exception) -> str:
 
 def _file_from_environment() -> Path | None:
     named = os.environ.get(CONFIG_VARIABLE)
-    return Path(named).expanduser() if named else None
+    return expanded(named) if named else None
 
 
 def _environment() -> Tree:

@@ -48,7 +48,7 @@ def read_secret(key: str, path: object) -> SecretStr:
     try:
         text = Path(str(path)).expanduser().read_text(encoding="utf-8-sig").rstrip("\r\n")
         return SecretStr(_whole(f"{key}_file", text))
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ValueError(f"`{key}_file` names {path}, which cannot be read: {reason}") from error
 

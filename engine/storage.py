@@ -20,6 +20,7 @@ from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.checkpoints.storage.places import is_remote, place_at
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.paths import expanded
 
 if TYPE_CHECKING:
     import os
@@ -137,4 +138,4 @@ def storage_at(path: str | os.PathLike[str], remote: str = "") -> Storage:
     `remote`: where Spark's checkpoint lies, "" for in it. Raises FolderError.
     """
     place = place_at(path)
-    return Storage(place.expanduser().resolve() if isinstance(place, Path) else place, remote)
+    return Storage(expanded(place).resolve() if isinstance(place, Path) else place, remote)

@@ -8,15 +8,16 @@ it has no connector for.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from rebalance_monitor.cluster.errors import DependencyError, DownloadError
 from rebalance_monitor.cluster.jars.ivy import Coordinate, cache_folder, resolve, spark_jars_folder
 from rebalance_monitor.config.errors import ConfigError
+from rebalance_monitor.config.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
 # (Spark minor, Scala) -> connector versions that resolved in full, newest first.
 VERIFIED_CONNECTORS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -149,7 +150,7 @@ def _first_that_resolves(
 
 def given_files(files: Sequence[Path | str]) -> list[Path]:
     """Return the jars that the configuration names. Raises DependencyError for one that is not there."""
-    paths = [Path(file).expanduser() for file in files]
+    paths = [expanded(file) for file in files]
     for path in paths:
         if not path.is_file():
             raise DependencyError(f"The jar {path} does not exist.", "Correct `jars:` in the configuration.")

@@ -105,7 +105,8 @@ def _homes(environment: Mapping[str, str]) -> Iterator[Path]:
 
 
 def _usual_homes() -> Iterator[Path]:
-    patterns = (Path(place).expanduser() for place in USUAL_PLACES)
+    # For a user without a home folder `~` stays as it is, and nothing is there.
+    patterns = (Path(os.path.expanduser(place)) for place in USUAL_PLACES)  # noqa: PTH111 - the other one raises
     return chain.from_iterable(
         sorted(pattern.parent.glob(pattern.name))
         if "*" not in str(pattern.parent)

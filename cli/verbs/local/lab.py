@@ -15,8 +15,9 @@ NODES = ("node", "bootstrap", "pid", "running", "version", "coordinator_log")
 
 def default_folder() -> Path:
     """Give the folder of the lab that nobody named: $XDG_STATE_HOME/rebalance-monitor/lab."""
-    base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
-    return Path(base) / "rebalance-monitor" / "lab"
+    from rebalance_monitor.config.paths import expanded
+
+    return expanded(os.environ.get("XDG_STATE_HOME") or "~/.local/state") / "rebalance-monitor" / "lab"
 
 
 folder_option = click.option(

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.broker
-@pytest.mark.parametrize("codec", ["zstd", "gzip", "lz4", "snappy"])
+@pytest.mark.parametrize(
+    "codec", ["zstd", *(pytest.param(codec, marks=pytest.mark.slow) for codec in ("gzip", "lz4", "snappy"))]
+)
 def test_a_heavy_record_is_named_with_the_end_of_its_batch_and_one_beyond_the_bound_before_all_others(
     lab_broker: LabBroker, codec: str
 ) -> None:

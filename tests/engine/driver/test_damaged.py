@@ -89,7 +89,8 @@ def run(bootstrap: str, root: Path, *, rebuild: bool = False) -> None:
 def kept(lab_broker: LabBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a job that has read a commit."""
     client = {"bootstrap.servers": lab_broker.bootstrap}
-    AdminClient(client).create_topics([NewTopic("damaged", 1, 1)])["damaged"].result()
+    admin = AdminClient(client)
+    admin.create_topics([NewTopic("damaged", 1, 1)])["damaged"].result()
     consumer = Consumer({**client, "group.id": "damaged"})
     consumer.commit(offsets=[TopicPartition("damaged", 0, 1)], asynchronous=False)
     consumer.close()
@@ -97,6 +98,7 @@ def kept(lab_broker: LabBroker, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.parametrize("damage", ["emptied", "no text", "nested"])
 @pytest.mark.parametrize("name", EMBEDDED)
@@ -113,6 +115,7 @@ def test_a_start_of_the_embedded_engine_refuses_a_damaged_file(
         run(lab_broker.bootstrap, root, rebuild=True)
 
 
+@pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.parametrize("damage", ["emptied", "no text"])
 @pytest.mark.parametrize("name", SPARED)
