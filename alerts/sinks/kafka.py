@@ -85,12 +85,15 @@ class KafkaSink:
 
     def _connected(self) -> Producer:
         if self._producer is None:
-            servers = self._given.get(_SERVERS, "").split(",")
+            servers = (one.strip() for one in self._given.get(_SERVERS, "").split(","))
             try:
-                require_brokers(servers, {**self._given, **self._shown()})
+                require_brokers([one for one in servers if one], {**self._given, **self._shown()})
+                self._producer = self._made(self._properties)
             except DependencyError as error:
                 raise SinkError(error.what.rstrip(".")) from None
-            self._producer = self._made(self._properties)
+            except ValueError as error:
+                # A file of certificates that was there at the start.
+                raise SinkError(str(error)) from None
         return self._producer
 
     def _sent(self, producer: Producer, notification: Notification, now_ms: int) -> Sent:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
+import certifi
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -163,6 +166,17 @@ def test_a_producer_that_failed_for_good_does_not_connect_to_what_answers_there_
         time.sleep(1.5)
     sink.close()
     assert asked == []
+
+
+def test_a_file_that_is_gone_by_the_time_of_a_notification_is_an_error_of_the_receiver(
+    tmp_path: Path,
+) -> None:
+    authorities = Path(shutil.copy(certifi.where(), tmp_path / "ca.pem"))
+    trust = {"security.protocol": "SSL", "ssl.ca.location": str(authorities)}
+    with closing(KafkaSink("topic", "alerts", {**ELSEWHERE, **trust}, timeout_s=1)) as sink:
+        authorities.unlink()
+        with pytest.raises(SinkError, match=r"^the Kafka client: .*ssl\.ca\.location failed"):
+            sink.send(note(), NOW)
 
 
 class Mortal:
