@@ -133,6 +133,8 @@ def _price(one: Json) -> str:
 
 def _cause(cause: Json) -> str:
     who = f" of {cause['client_id']}" if cause["client_id"] else ""
+    if cause["instance_id"] and cause["instance_id"] != cause["client_id"]:
+        who += f" as {cause['instance_id']}"
     sure = "" if cause["cause"] == "unknown" else f" ({cause['confidence']:.2f})"
     return f"{cause['cause']}{who}{sure}: {cause['why']}"
 

@@ -92,6 +92,7 @@ def _events(told: dict[str, Any]) -> list[str]:
 
 def _cause(one: dict[str, Any]) -> str:
     who = f" of {one['client_id']}" if one["client_id"] else ""
+    who += f" as {one['instance_id']}" if one["instance_id"] not in {None, one["client_id"]} else ""
     sure = "" if one["cause"] == "unknown" else f" {one['confidence']:.2f}"
     return f"{one['cause']}{who}{sure} ({one['why']})"
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.storms.offenders import is_main
 
@@ -23,7 +24,8 @@ _COUNTED = {Kind.REBALANCE: "rebalances", Kind.REBALANCE_FAILED: "failed"}
 class Tally:
     """Counts since the thread opened; `stopped_ms` sums the upper bounds of how long consumption stood still.
 
-    `offenders`: client id (else host) and in how many of the rebalances' causes it was named, most first.
+    `offenders`: client id (else host) and in how many of the rebalances' causes it was named, most first; not
+    as one that joined, because a newcomer is no offender.
     `members`: size of `group`, the first group that rebalanced, after the newest rebalance; `members_before`:
     before the first one.
     """
@@ -62,7 +64,8 @@ class Tally:
         return replace(self, group=group, members=now, members_before=before)
 
     def _blame(self, finding: Finding) -> tuple[tuple[str, int], ...]:
-        named = {entry.client_id or entry.host for entry in finding.causes} - {None, ""}
+        causes = (entry for entry in finding.causes if entry.cause is not Cause.MEMBER_JOINED)
+        named = {entry.client_id or entry.host for entry in causes} - {None, ""}
         counts = dict(self.offenders)
         for name in named:
             counts[str(name)] = counts.get(str(name), 0) + 1

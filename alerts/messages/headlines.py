@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
 
 
@@ -186,3 +187,21 @@ HEADLINES: dict[Kind, Headline] = {
     ),
 }
 """kind -> headline; every kind has one."""
+
+BY_CAUSE: dict[tuple[Kind, Cause], str] = {
+    (Kind.POLL_INTERVAL_EXCEEDED, Cause.JOIN_DEADLINE_MISSED): (
+        "Find why the member did not rejoin: a handler that does not end when the group rebalances, or a "
+        "client that was replaced and never closed. Or raise its rebalance timeout."
+    ),
+    (Kind.REBALANCE_STUCK, Cause.MEMBER_NOT_REJOINED): (
+        "See what the named member is working on. All others wait for it, at most for its rebalance timeout."
+    ),
+    (Kind.STORM, Cause.CONNECT_CONFIGS_DIFFER): (
+        "Stop the named worker. Give its Connect cluster a group.id of its own, or the others' config topic."
+    ),
+    (Kind.STORM, Cause.LEADER_REJOINED): (
+        "Find out why it rejoins: a handler that returns before its session ends, or a consumer that "
+        "subscribes again."
+    ),
+}
+"""kind and first cause -> what to do, where that differs from the kind's next step."""

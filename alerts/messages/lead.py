@@ -38,11 +38,21 @@ def lead(finding: Finding, ended: Ended | None = None) -> Line:
 
 
 def first_cause(finding: Finding) -> CauseEntry | None:
-    """Return the likeliest cause that is known; of a storm, that of its main offender where it has one."""
-    known = [entry for entry in finding.causes if entry.cause is not Cause.UNKNOWN]
+    """Return the likeliest cause that is known; of a storm, that of its main offender where it has one.
+
+    The newest rebalance of a storm may be one in which a member came back: that causes no storm.
+    """
+    hidden = {Cause.UNKNOWN} | ({Cause.MEMBER_JOINED} if finding.kind is Kind.STORM else set())
+    known = [entry for entry in finding.causes if entry.cause not in hidden]
     worst = main_offender(finding.details)
     named = (entry for entry in known if worst is not None and entry.client_id == worst.client_id)
     return next(named, known[0] if known else None)
+
+
+def shown_cause(finding: Finding) -> CauseEntry | None:
+    """Return the first known cause, or that which says why none is known."""
+    unknown = (entry for entry in finding.causes if entry.cause is Cause.UNKNOWN)
+    return first_cause(finding) or next(unknown, None)
 
 
 def identity(client_id: str | None, host: str | None, instance_id: str | None = None) -> Line:
@@ -141,9 +151,15 @@ def _end(finding: Finding, ended: Ended) -> Line:
     until = text.moment(ended.at)
     if finding.opened_at is None:
         return (plain(f"last at {text.moment(began)}, none since"),)
-    how = ending_of(finding).how
+    how = ending_of(finding).how + _waited_for(finding)
     lasted = text.duration(max(0, ended.at - began))
     return (plain(f"lasted {lasted}, until {until}{': ' if how else ''}{how}"),)
+
+
+def _waited_for(finding: Finding) -> str:
+    """Return the members that a rebalance which was stuck had waited for, "" where they are not known."""
+    names = finding.details.get("waits_for") if finding.kind is Kind.REBALANCE_STUCK else None
+    return f", after waiting for {text.name(str(names))}" if names else ""
 
 
 def _now(finding: Finding, tally: Tally) -> Line:

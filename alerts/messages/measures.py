@@ -145,6 +145,7 @@ _SAMPLED_STORM: Rows = (
 
 _COUNTS = frozenset({"count", "failed", "total"})
 _SAID = {"leave": "left cleanly", "session": "removed after its session timeout", "unknown": "unknown"}
+_PAST = {"Waits for": "Waited for"}
 _WHERE_IT_MATTERS = {Kind.COORDINATOR_MOVED, Kind.BROKER_AWAY}
 
 
@@ -155,6 +156,11 @@ def key_rows(finding: Finding) -> list[Row]:
     filled = [("Coordinator", _coordinator(finding))]
     filled += [(label, _filled(template, finding.details)) for label, template in rows]
     return [(label, value) for label, value in filled if value]
+
+
+def past(rows: list[Row]) -> list[Row]:
+    """Return the rows of an incident that is over: what it waits for is what it waited for."""
+    return [(_PAST.get(label, label), value) for label, value in rows if label != "Ends"]
 
 
 def more_rows(finding: Finding) -> list[Row]:

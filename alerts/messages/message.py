@@ -25,7 +25,7 @@ from rebalance_monitor.alerts.messages.blocks import (
     plain,
 )
 from rebalance_monitor.alerts.messages.endings import ended_as, ending_of
-from rebalance_monitor.alerts.messages.headlines import HEADLINES
+from rebalance_monitor.alerts.messages.headlines import BY_CAUSE, HEADLINES
 from rebalance_monitor.alerts.messages.lead import Ended
 from rebalance_monitor.alerts.messages.links import Links, silence_command
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
@@ -104,7 +104,9 @@ def next_step(finding: Finding, *, over: bool = False) -> str:
     spread = (
         said.spread if finding.details.get("worst_client") and not main_offender(finding.details) else None
     )
-    return spread or said.next_step
+    entry = lead.first_cause(finding)
+    by_cause = None if entry is None else BY_CAUSE.get((finding.kind, entry.cause))
+    return spread or by_cause or said.next_step
 
 
 def links_of(finding: Finding, links: Links, *, over: bool = False) -> Line:
@@ -129,10 +131,23 @@ def _opened(finding: Finding) -> str:
     said, number = HEADLINES[finding.kind], finding.members_affected or 0
     if finding.kind is Kind.SLOW_SYNC:
         return said.opened.format(sync=text.duration(finding.sync_ms))
+    if finding.kind is Kind.PARTITIONS_UNASSIGNED:
+        return _unassigned(finding) or said.opened
     if said.many is None or number < 2:  # noqa: PLR2004 - the other sentence is about one
         return said.opened
     total = finding.details.get("members_before")
     return said.many.format(number=f"{number:,}", of=f" of {total:,}" if isinstance(total, int) else "")
+
+
+def _unassigned(finding: Finding) -> str:
+    """Return how many partitions nobody reads, and how many two members read; "" where that is not known."""
+    unread, twice = (
+        sum(value for name in names if isinstance(value := finding.details.get(name), int))
+        for names in (("unread", "skipped", "unowned"), ("twice",))
+    )
+    parts = [f"leaves {text.count(unread, 'partition')} unread"] if unread else []
+    parts += [f"reads {text.count(twice, 'partition')} twice"] if twice else []
+    return " and ".join(parts)
 
 
 def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], list[LabelledLine]]:
@@ -141,8 +156,8 @@ def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], li
     own = measures.key_rows(finding)
     last = [*_worded(measures.more_rows(finding)), ("Evidence", (_evidence(finding),))]
     if ended is not None:
-        return [*groups, *_worded(measures.closing(ended.tally))], [*_worded(own), *last]
-    entry = lead.first_cause(finding) or next(iter(finding.causes), None)
+        return [*groups, *_worded(measures.closing(ended.tally))], [*_worded(measures.past(own)), *last]
+    entry = lead.shown_cause(finding)
     why = [("Why", _why(entry))] if entry is not None and entry.why else []
     said = _IN_LEAD if main_offender(finding.details) else frozenset()
     later = _IN_WHY if why else frozenset()

@@ -23,7 +23,7 @@ from rebalance_monitor.alerts.messages.blocks import (
     faint,
     plain,
 )
-from rebalance_monitor.alerts.messages.lead import Ended, cause_words, first_cause, joined
+from rebalance_monitor.alerts.messages.lead import Ended, cause_words, first_cause, joined, shown_cause
 from rebalance_monitor.alerts.messages.message import (
     MAX_TITLE,
     NO_LINKS,
@@ -56,8 +56,7 @@ def message_of_thread(
     """Return the message of at least one alert at `now` (ms); `opened_at` is when the thread began."""
     over = all(alert.resolved(now) for alert in alerts)
     if len(alerts) == 1:
-        ended = Ended(min(now, alerts[0].ends_at), tally) if over else None
-        return message_of(alerts[0].finding, links, ended)
+        return message_of(alerts[0].finding, links, Ended(_ended_at(alerts[0], now), tally) if over else None)
     ordered = sorted(alerts, key=lambda alert: _order(alert, now))
     firing = [alert for alert in ordered if not alert.resolved(now)]
     blocks: list[Block] = [
@@ -72,6 +71,12 @@ def message_of_thread(
         details.insert(0, Fields(tuple((label, (plain(value),)) for label, value in rows)))
     tone = Tone.RESOLVED if over else tone_of(ordered[0].finding)
     return Message(tone, _title(ordered, len(firing)), tuple(blocks), tuple(details))
+
+
+def _ended_at(alert: Alert, now: int) -> int:
+    """Return when an incident ended: its alert may fire for longer, because it explains others."""
+    is_known = alert.finding.phase == "resolved"
+    return min(now, alert.ends_at, alert.finding.at if is_known else now)
 
 
 def news_of(findings: tuple[Finding, ...], message: Message, said: str = "") -> Message:
@@ -154,7 +159,7 @@ def _line(alert: Alert, now: int) -> Line:
 
 
 def _because(finding: Finding) -> Line:
-    entry = first_cause(finding) or next(iter(finding.causes), None)
+    entry = shown_cause(finding)
     return () if entry is None else (plain("; "), *cause_words(entry))
 
 

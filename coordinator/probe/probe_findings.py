@@ -90,8 +90,8 @@ class Probed:
         }
         if phase != "resolved" and group.ends_at > at:
             details["ends_at"] = group.ends_at
-            why += "; commits do not show who has not rejoined, and who has not within another "
-            why += f"{seconds(group.ends_at - at)} is removed"
+            why += "; commits do not show which member has not rejoined; its coordinator removes it in "
+            why += seconds(group.ends_at - at)
         if group.removed:
             details["removed"] = group.removed
         causes = (CauseEntry(Cause.UNKNOWN, 1.0, why),)

@@ -110,6 +110,8 @@ class StormState(msgspec.Struct, array_like=True, gc=False):
     """Members that the rolling restart under way has to restart."""
     takeovers: dict[str, list[int]] = msgspec.field(default_factory=dict)
     """Instance id -> when another process lately took its place."""
+    blamed: list[list[str | float | None]] = msgspec.field(default_factory=list)
+    """The fields of the likeliest causes of the newest counted rebalance that was more than a join."""
 
 
 class Rebalances(msgspec.Struct, array_like=True, gc=False):

@@ -23,9 +23,11 @@ threshold, which is published as an update.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.commits.client_families import instance_of
+from rebalance_monitor.coordinator.findings.causes import LOSSES as CAUSED_BY_LOSS
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MAJORITY, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member, StormState
 
-MAX_EVENTS = 128
+MAX_EVENTS, _BLAMED = 128, 2
 _CHURN = frozenset({Cause.MEMBER_LEFT, Cause.MEMBER_JOINED})
 
 
@@ -115,7 +117,7 @@ def settle(state: GroupState, scene: Scene) -> list[Finding]:
     found = [] if storm.announced else [_resolved(state, scene)]
     storm.incident, storm.opened_at, storm.sequence, storm.total = "", -1, 0, 0
     storm.announced = False
-    storm.events = []
+    storm.events, storm.blamed = [], []
     return found
 
 
@@ -154,6 +156,8 @@ def _begin(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     found, storm = settle(state, scene), state.storm
     since = at - scene.settings.storm_window_ms
     storm.events = [event for event in storm.events if int(event[0]) > since][-MAX_EVENTS:]
+    if not storm.events:
+        storm.blamed = []
     rolling_restarts.forget(storm)
     return found
 
@@ -259,6 +263,7 @@ def _resolved(state: GroupState, scene: Scene) -> Finding:
 def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, ...]) -> list[Finding]:
     """Open a storm, or update an open one each time it has grown by the threshold."""
     storm, settings = state.storm, scene.settings
+    causes = _blamed(storm, causes)
     completed, failed = scoring.counted(storm)
     if storm.incident:
         grown = scoring.weights(storm)[-1]
@@ -280,6 +285,20 @@ def _judge(state: GroupState, scene: Scene, at: int, causes: tuple[CauseEntry, .
     storm.incident = found.incident or ""
     storm.sequence = storm.total // settings.storm_threshold - 1
     return [found]
+
+
+def _blamed(storm: StormState, causes: tuple[CauseEntry, ...]) -> tuple[CauseEntry, ...]:
+    """Return the causes of a counted rebalance; if members only came back in it, of the one before it."""
+    came_back = bool(causes) and causes[0].cause is Cause.MEMBER_JOINED
+    if came_back and not any(entry.cause in CAUSED_BY_LOSS for entry in causes):
+        return tuple(_entry(*one) for one in storm.blamed) or causes
+    if causes:
+        storm.blamed = [[*astuple(entry)] for entry in causes[:_BLAMED]]
+    return causes
+
+
+def _entry(cause: Any, *fields: Any) -> CauseEntry:  # noqa: ANN401 - as the state has them
+    return CauseEntry(Cause(cause), *fields)
 
 
 def _report(

@@ -102,4 +102,5 @@ def _causes(finding: Finding) -> str:
 
 def _responsible(cause: CauseEntry) -> str:
     host = f" on {cause.host.lstrip('/')}" if cause.host else ""
-    return f" of {cause.client_id}{host}" if cause.client_id else ""
+    static = f" as {cause.instance_id}" if cause.instance_id not in {None, "", cause.client_id} else ""
+    return f" of {cause.client_id}{static}{host}" if cause.client_id else ""

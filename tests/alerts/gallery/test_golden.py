@@ -10,7 +10,7 @@ import pytest
 from rebalance_monitor.alerts.gallery import examples
 from rebalance_monitor.alerts.gallery.gallery import LINKS
 from rebalance_monitor.alerts.messages.endings import ended_as, ending_of
-from rebalance_monitor.alerts.messages.headlines import HEADLINES
+from rebalance_monitor.alerts.messages.headlines import BY_CAUSE, HEADLINES
 from rebalance_monitor.alerts.messages.lead import first_cause
 from rebalance_monitor.alerts.messages.measures import DETAIL_ROWS, keys_of
 from rebalance_monitor.alerts.messages.message import message_of
@@ -52,7 +52,9 @@ def test_a_message_answers_in_the_order_in_which_people_ask(kind: Kind, phase: s
     said = plain.render(message_of(finding, LINKS))
     headline = HEADLINES[kind]
     sure = f", confidence {finding.confidence:.0%}" if finding.confidence < 1 else "\n"
-    what = ended_as(finding) if phase else headline.opened.format(sync="31.2 s")
+    numbered = {Kind.PARTITIONS_UNASSIGNED: "leaves 3 partitions unread"}
+    opened = numbered.get(kind, headline.opened.format(sync="31.2 s"))
+    what = ended_as(finding) if phase else opened
     asked = [finding.group, what]
     if phase:
         asked += ["Lasted 3 min 20 s, until 2026-11-20 23:49:16 UTC"]
@@ -62,7 +64,9 @@ def test_a_message_answers_in_the_order_in_which_people_ask(kind: Kind, phase: s
         asked += ["46.2 s to 49.3 s"] if finding.stopped_ms_min is not None else []
         asked += ["in the group"] if finding.members_total is not None else []
         asked += [finding.causes[0].why] if len(finding.causes) == 1 else []
-    step = ending_of(finding).next_step if phase else headline.next_step
+    cause = first.cause if (first := first_cause(finding)) else None
+    next_step = headline.next_step if cause is None else BY_CAUSE.get((kind, cause), headline.next_step)
+    step = ending_of(finding).next_step if phase else next_step
     asked += ["Next: ", step, f"Runbook <{LINKS.runbook}#{kind.value}>"]
     asked += ["Details", "Evidence", f"{finding.evidence}{sure}"]
     if len(finding.causes) > 1:

@@ -62,9 +62,9 @@ def comparable(state: ShardState) -> dict[str, GroupState]:
     """Return the groups without what the version before did not keep.
 
     It had another departure model, learned no habit, and remembered neither expired members, nor since when
-    some incidents are open, nor on what evidence members of a convergence under way were judged. It counted
-    the members to restart also where no restart was under way, and judged a group that goes on as usual at
-    its next deadline, not before it.
+    some incidents are open, nor on what evidence members of a convergence under way were judged, nor what is
+    blamed for a storm. It counted the members to restart also where no restart was under way, and judged a
+    group that goes on as usual at its next deadline, not before it.
     """
     replace = msgspec.structs.replace
     return {
@@ -72,7 +72,9 @@ def comparable(state: ShardState) -> dict[str, GroupState]:
             group,
             wake=0,
             learned=Learned(group.learned.idle_families),
-            storm=replace(group.storm, size=group.storm.size if group.storm.restarting >= 0 else -1),
+            storm=replace(
+                group.storm, size=group.storm.size if group.storm.restarting >= 0 else -1, blamed=[]
+            ),
             empty=replace(group.empty, expiring_at=-1, spells=[], followed_since=-1),
             rebalances=replace(group.rebalances, expired=[]),
             changes=replace(group.changes, evidence={}),

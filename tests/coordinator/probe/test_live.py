@@ -65,7 +65,7 @@ def test_no_member_is_named_if_all_are_alike() -> None:
     assert stuck.members == ()
     # But when its coordinator removes whoever it is.
     assert stuck.details["ends_at"] == T0 + 309_000
-    assert stuck.causes[0].why.endswith("who has not within another 240.0 s is removed")
+    assert stuck.causes[0].why.endswith("its coordinator removes it in 240.0 s")
 
 
 def probed(at: int, *, seen: bool, answered: tuple[bool, ...] = (True, False)) -> ProbeSample:

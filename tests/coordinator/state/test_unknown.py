@@ -45,3 +45,5 @@ def test_every_field_that_may_be_unknown_is_listed_with_what_is_done_then(holder
         re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", found[1] if found else "", re.MULTILINE)))
     )
     assert set(fields(holder)) <= listed
+    known = dataclasses.fields(holder) if dataclasses.is_dataclass(holder) else msgspec.structs.fields(holder)
+    assert listed - {"fields"} <= {one.name for one in known}

@@ -34,6 +34,16 @@ def test_a_crash_loop_is_one_storm_that_names_its_client_and_resolves_after_quie
     assert storm[-1].resolution == "quiet"
 
 
+@pytest.mark.parametrize("threshold", [4, 5])
+def test_a_storm_is_caused_by_what_was_lost_also_where_members_came_back_last(threshold: int) -> None:
+    settings = DetectionSettings(storm_threshold=threshold)
+    storms = [one for one in of(findings(crash_loop(8), settings), Kind.STORM) if one.phase != "resolved"]
+    assert storms
+    for one in storms:
+        assert Cause.MEMBER_JOINED not in {cause.cause for cause in one.causes}
+        assert {cause.client_id for cause in one.causes if cause.client_id} == {"consumer-2"}
+
+
 def test_a_storm_resolves_at_the_same_moment_with_or_without_clocks() -> None:
     with_clocks = crash_loop(8)
     with_clocks.generation(900_000, 18, STEADY[:2])

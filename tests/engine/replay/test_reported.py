@@ -113,6 +113,46 @@ def test_the_page_of_a_stuck_rebalance_and_explain_name_the_awaited_member(
     assert stuck["held_by"] == "export-2"
 
 
+def notified(capture: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a receiver of everything is sent, one text a message."""
+    assert run(["alerts", "preview", str(capture)]) == 0
+    return capsys.readouterr().out.split("everyone/console ")[1:]
+
+
+def test_the_last_message_about_a_stuck_rebalance_names_the_awaited_member_and_no_newcomer(
+    captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened, closed = notified(captures / "exports", capsys)
+    assert "Next: See what the named member is working on" in opened
+    assert "the rebalance completed, after waiting for export-2" in closed
+    assert "export-3" not in closed
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_message_of_a_case_blames_a_member_for_joining(
+    name: str, captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A storm's newest rebalance may be one in which the crashed member came back."""
+    assert not [one for one in notified(captures / name, capsys) if "ember joined" in one.split("Details")[0]]
+
+
+def test_an_outage_of_a_broker_lasted_as_long_whenever_its_end_is_said(
+    captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its alert fires on, because it explains those of its groups."""
+    ends = [one for one in notified(captures / "frz-848", capsys) if "RESOLVED" in one]
+    assert ends
+    assert all("Lasted 38.1 s" in one for one in ends)
+
+
+def test_explain_tells_static_members_of_one_client_id_apart(
+    captures: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", "statics", "--capture", str(captures / "statics")]) == 0
+    shown = "".join(capsys.readouterr().out.split())
+    assert all(f"ofapiasapi-7f9c-{number}" in shown for number in (1, 2))
+
+
 def test_the_recorded_cases_stay_small() -> None:
     assert NAMES
     assert sum(path.stat().st_size for path in CASES.rglob("*") if path.is_file()) < LIMIT_BYTES
