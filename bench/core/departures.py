@@ -2,11 +2,13 @@
 
 `python -m bench.core.departures` plays groups at production timings in the simulator, with their faults and
 planned closes, and explains each of their rebalances again: µs of CPU for each departed member, the least of
-several repetitions, by how many departed in the rebalance.
+several repetitions, by how many departed in the rebalance. The digest of all answers tells whether the model
+still says the same.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from statistics import median
 from time import process_time
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 _US, _REPEATED, _MOST = 1e6, 3, 0.99
 _EVERY, _FEW = "all", 2
+_DIGITS = 9
 
 
 def rebalances(groups: int) -> Iterator[Evidence]:
@@ -55,14 +58,19 @@ def cost(evidence: Evidence) -> float:
 def main(groups: int) -> None:
     """Print the median and the 99th percentile, for each departed member."""
     costs: dict[str, list[float]] = defaultdict(list)
+    answers = hashlib.sha256()
     for evidence in rebalances(groups):
         count, each = len(evidence.departed), cost(evidence)
         kind = "one" if count == 1 else "two" if count == _FEW else "more"
         costs[_EVERY] += count * [each]
         costs[kind] += count * [each]
+        answers.update(
+            repr([[round(one, _DIGITS) for one in ways] for ways in explain(evidence).ways]).encode()
+        )
     for kind, found in costs.items():
         high = sorted(found)[int(_MOST * (len(found) - 1))]
         click.echo(f"{kind:5} {len(found):6,} departures: median {median(found):.0f} µs, p99 {high:.0f} µs")
+    click.echo(f"answers {answers.hexdigest()[:16]}")
 
 
 if __name__ == "__main__":

@@ -121,11 +121,11 @@ def by_summary(
     before = {one["member_id"] for one in members}
     # Newcomers are known only where the summary lists all members.
     came = [] if hidden else [one for one in listed or () if one[0] not in before]
-    return awaited(_with_successors(seen, came), since, until, hidden, exact=exact)
+    return awaited(with_successors(seen, came), since, until, hidden, exact=exact)
 
 
-def _with_successors(members: Sequence[Seen], came: Iterable[Listed]) -> list[Seen]:
-    """Return the members, with how many share the place of one that newcomers have taken."""
+def with_successors(members: Sequence[Seen], came: Iterable[Listed]) -> list[Seen]:
+    """Return the members, with how many share the place of one that newcomers (`came`) have taken."""
     places = Counter((process_of(one.client_id), one.host) for one in members)
     clients = Counter(one.client_id for one in members)
     new = [(client, host) for _, _, client, host in came]

@@ -7,7 +7,7 @@ as it rejoins and then no more until the phase ends. So a member that committed 
 stopped has probably rejoined, one that commits on has not, and one that had stopped before the phase began,
 though it had something to commit, has probably not. The commits of each member fall into one of the classes
 of `Sign`. A class has weight: how much more often members that have not rejoined fall into it than members
-that have.
+that have. `make fit` fits the weights to join phases whose truth is known.
 
 Several members may be missing. Each is, independently of the others, as likely as its weight says, under the
 condition that at least one is.
@@ -20,20 +20,15 @@ from enum import StrEnum
 from math import expm1, log1p
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.coordinator.departure.fitted import REJOINING
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rebalance_monitor.coordinator.departure.fitted import Rejoining
+
 MARGIN_MS = 2_000
 """Commits this much (or twice the member's usual interval) apart from others' count as apart."""
-
-_ODDS = 0.05
-"""Odds that one member has not rejoined, before its commits and the length of the phase are known."""
-
-_PENDING = 0.2
-"""Weight of a client that is not listed yet."""
-
-_SUCCEEDED = 15.0
-"""Weight of a newcomer in the place of a member: its process was restarted, or did not close it."""
 
 _SAMPLE_MS = 1_500
 """The phase began so much before the first sample that shows it, at most."""
@@ -60,22 +55,6 @@ class Sign(StrEnum):
     """About as long before the phase began as it usually waits between two commits."""
     REJOINED = "rejoined"
     """Within the phase, and then no more."""
-
-
-WEIGHTS = {
-    Sign.COMMITS_ON: 20.0,
-    Sign.STOPPED_WITH_WORK: 40.0,
-    Sign.STOPPED: 20.0,
-    Sign.MAYBE_STOPPED: 1.5,
-    Sign.NOTHING_TO_SAY: 1.0,
-    Sign.AS_USUAL: 0.6,
-    Sign.REJOINED: 0.1,
-}
-"""How much more often members that have not rejoined show a sign than members that have.
-
-Orders of magnitude, set by hand; checked against the brokers' logs of two recordings at production timings:
-of 103 members named at the opening of a stuck rebalance 101 had not rejoined.
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +150,23 @@ def shares(
     not joined with it (KIP-394): the phase waits for it, too, until its session would have ended.
     """
     said = signs(members, since, now, exact=exact)
-    weights = [
-        _ODDS * WEIGHTS[found] * (_SUCCEEDED / one.succeeded if one.succeeded else 1.0)
-        for one, found in zip(members, said, strict=True)
+    odds = odds_of(said, [one.succeeded for one in members])
+    somebody = somebody_of(odds, others)
+    return [one / (1 + one) / somebody for one in odds]
+
+
+def odds_of(said: Sequence[Sign], succeeded: Sequence[int], by: Rejoining = REJOINING) -> list[float]:
+    """Return the odds of each member, by itself, that it has not rejoined; `succeeded` as of `Seen`."""
+    weights: dict[Sign, float] = {sign: getattr(by, sign, 1.0) for sign in Sign}
+    return [
+        by.odds * weights[sign] * (by.succeeded / places if places else 1.0)
+        for sign, places in zip(said, succeeded, strict=True)
     ]
-    somebody = -expm1(-sum(map(log1p, weights)) - others * log1p(_ODDS) - log1p(_PENDING * _ODDS))
-    return [weight / (1 + weight) / somebody for weight in weights]
+
+
+def somebody_of(odds: Sequence[float], others: int = 0, by: Rejoining = REJOINING) -> float:
+    """Return how likely anybody is missing, of members with these odds, `others` and clients not listed."""
+    return -expm1(-sum(map(log1p, odds)) - others * log1p(by.odds) - log1p(by.pending * by.odds))
 
 
 def goes_on(member: Seen, now: int) -> bool:

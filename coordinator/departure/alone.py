@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.departure.waits import Wait
 
+# Of a phase that waits for nobody: the coordinator ends it as it begins (`tryCompleteElseWatch`), up to a
+# timer's lateness.
 _POLL_MS, _AT_ONCE_MS = 1_000, 100
 
 

@@ -53,8 +53,6 @@ _AT_ONCE = 16
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS = 15.0
 _LEAST_PHASE_MS = 1_000.0
-# How long after a client's last poll its process has another one join.
-_AT_ONCE_MS, _REPLACED_MS = 300.0, 3_000.0
 
 
 class _Scene(NamedTuple):
@@ -169,9 +167,9 @@ def _leaked(scene: _Scene, one: Departed) -> tuple[Array, Array]:
     limit, edges = one.poll_interval or one.rebalance, scene.phase.grid.edges
     client, first = client_of(one), scene.evidence.deadline <= limit
     notice = np.array(scene.tried, float)[:, None] if client.at_beat else np.full((1, 1), client.notice)
-    at_once = scene.by.replaced_at_once
+    by, at_once = scene.by, scene.by.replaced_at_once
     left, late = np.zeros((len(notice), len(edges) - 1)), np.zeros((len(notice), 1))
-    for within, share in ((_AT_ONCE_MS, at_once), (max(_REPLACED_MS, 1.2 * one.usual), 1 - at_once)):
+    for within, share in ((by.replaced_soon, at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - at_once)):
         over = np.where(notice < within, notice / (2 * within), 1 - within / (2 * notice)) * first
         until = limit + notice * (not first)
         there = np.minimum(edges[1:], until) - np.maximum(edges[:-1], limit - within)

@@ -4,9 +4,10 @@ A reload gives every member a fresh session. While no coordinator was there, no 
 
 - If the operator has sent its evidence, the outage is added to it (`with_reload`) and the model judges.
 - Silences, history and static members of epoch-based groups are judged without it: only the part of a silence
-  after the reload counts. A whole session timeout of it is an expired session, less is no proof, and an
-  exceeded poll interval cannot be recognised at all. Such a finding gets less confidence (`excuse`), or is
-  withdrawn.
+  after the reload counts. A whole session timeout of it is an expired session, for the coordinator that loads
+  a group gives each member a full one (`onGroupLoaded`; in the Java coordinator `onLoaded`). Less is no
+  proof, and an exceeded poll interval cannot be recognised at all: such a finding is withdrawn, and such a
+  cause of a rebalance is as likely as it is before anything is known (`excuse`).
 
 Commits in the midst of the time without answers show that only the monitor could not reach the brokers.
 """
@@ -19,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as changed
 
+from rebalance_monitor.coordinator.departure.fitted import FITTED
+from rebalance_monitor.coordinator.departure.hypotheses import Way, shares_of_ways
 from rebalance_monitor.coordinator.departure.timers import LOADED_LATE_MS as SLACK_MS
 from rebalance_monitor.coordinator.departure.verdicts import KIND_OF
 from rebalance_monitor.coordinator.findings.causes import Cause
@@ -36,8 +39,12 @@ if TYPE_CHECKING:
 
 # One sample may fail for reasons of the monitor's own.
 _LOOKS = 2
-_EXPIRED = 0.8
-_DOUBT = 0.3
+_SHARES = shares_of_ways((), FITTED)
+_UNPROVEN = {
+    Cause.SESSION_TIMEOUT: round(_SHARES[Way.DIED], 2),
+    Cause.STATIC_MEMBER_EXPIRED: round(_SHARES[Way.DIED], 2),
+    Cause.POLL_INTERVAL_EXCEEDED: round(_SHARES[Way.STALLED], 2),
+}
 # A join phase that its deadline ended was begun after a reload: that forgets the one before.
 _TIMEOUTS = frozenset(KIND_OF) - {Cause.JOIN_DEADLINE_MISSED}
 _STATIC = frozenset({Cause.STATIC_MEMBER_EXPIRED})
@@ -131,7 +138,7 @@ def excuse(finding: Finding, away: Sequence[int], moved_at: int) -> Finding | No
         return replace(finding, causes=ranked)
     said = [entry.confidence for entry in causes if KIND_OF.get(entry.cause) is finding.kind]
     best = max(said, default=0.0)
-    return None if best <= _DOUBT else replace(finding, causes=ranked, confidence=best)
+    return None if best <= max(_UNPROVEN.values()) else replace(finding, causes=ranked, confidence=best)
 
 
 def _unjudged(finding: Finding) -> frozenset[Cause]:
@@ -161,7 +168,7 @@ def _weighed(
     expired = session is not None and after >= session - SLACK_MS
     if session is None or entry.cause is Cause.POLL_INTERVAL_EXCEEDED or not expired:
         why = f"{entry.why}; but the brokers were away, or its coordinator moved, {seconds(after)} before"
-        return replace(entry, confidence=min(entry.confidence, _DOUBT), why=why)
+        return replace(entry, confidence=min(entry.confidence, _UNPROVEN[entry.cause]), why=why)
     why = f"silent since its coordinator was reloaded {seconds(after)} before; session timeout "
     why += seconds(session)
-    return replace(entry, confidence=min(entry.confidence, _EXPIRED), why=why)
+    return replace(entry, why=why)

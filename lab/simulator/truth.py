@@ -11,6 +11,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rebalance_monitor.lab.simulator.plans.plan import ClientPlan
 
 
@@ -60,7 +62,8 @@ class JoinPhase:
 
     `trigger`: `departure`, `join` or `rejoin`, of member `trigger_member`. `ended_by`: `rejoin` (the last
     survivor had rejoined), `removal`, `deadline` or `delay` (the initial one). `held_by`: the member whose
-    rejoin or removal ended it. Of a KIP-848 group it is the time from an epoch to the convergence of all.
+    rejoin or removal ended it. `joined`: when each member had joined or rejoined. Of a KIP-848 group it is
+    the time from an epoch to the convergence of all.
     """
 
     group: str
@@ -72,6 +75,7 @@ class JoinPhase:
     ended_by: str
     held_by: str
     members: int
+    joined: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,6 @@ true.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from copy import copy
 from pathlib import Path
@@ -138,11 +137,6 @@ def answers(lives: Iterable[Life], by: Fitted = FITTED) -> Iterator[tuple[list[f
             for shares, true in zip(found.ways, seen.ways, strict=True):
                 if true is not None:
                     yield shares, true
-
-
-def surprise(lives: Iterable[Life], by: Fitted = FITTED) -> float:
-    """Return the sum of -log(what the model gives the truth): the less, the better."""
-    return -sum(math.log(max(shares[true], 1e-3)) for shares, true in answers(lives, by))
 
 
 def table(lives: Iterable[Life], by: Fitted = FITTED) -> str:

@@ -27,6 +27,8 @@ class Family:
     coordinator's reload.
     `commits_joining`: goes on committing while it waits in a join phase. `commit_lag`: a commit that is due
     while the library waits in poll, or that a timer makes, is sent at most so late (ms).
+    `early_beat`: so long (ms) after its assignment it sends one more heartbeat (0: none).
+    `refused_ms`: so long after a refused SyncGroup it joins again.
     `fetches_first`: so many fetches are answered before its heartbeat, or before it rejoins.
     `keeps_id`: makes its member id itself, for the life of the process, and says goodbye (-2) as a static
     member too. `leaves_after_stall`: at a breach it falls silent, and leaves when the stall ends.
@@ -44,6 +46,8 @@ class Family:
     goodbye: bool = True
     beat_lag: float = 2.0
     beat_drift: float = 0.013
+    early_beat: float = 0.0
+    refused_ms: float = 0.0
     timer_with_generation: bool = True
     polls_to_rejoin: bool = True
     deaf_when_stalled: bool = False
@@ -123,6 +127,9 @@ FAMILIES: dict[str, Family] = {
             polls_to_rejoin=False,
             deaf_when_stalled=True,
             rejoins_after_load=0.9,
+            # Consumer.Group.Rebalance.Retry.Backoff.
+            refused_ms=2_000.0,
+            assign_ms=(5.0, 5.0),
             fetches_first=2,
             client_id="sarama",
         ),
@@ -135,6 +142,9 @@ FAMILIES: dict[str, Family] = {
             timer_with_generation=False,
             polls_to_rejoin=False,
             rejoins_after_load=0.9,
+            # cooperativeFastCheck.
+            early_beat=500.0,
+            assign_ms=(4.0, 8.0),
             commits_joining=True,
             client_id="kgo",
         ),

@@ -138,7 +138,8 @@ class BrokerPlan:
 
     `java`: the coordinator of 4.x, which writes a record of generation 0 for a new group. `session`: the
     session timeout of KIP-848 members (group.consumer.session.timeout.ms). `busy`: its machine is, and those
-    of the clients are, so that timers and answers are late.
+    of the clients are, so that timers and answers are late. `starting`: until when (ms) processes start and
+    the brokers' records wait for each other, and for how long (median, ms) one does.
     """
 
     outages: tuple[tuple[float, float, Outage], ...] = ()
@@ -146,6 +147,7 @@ class BrokerPlan:
     java: bool = True
     session: int = 45_000
     busy: bool = False
+    starting: tuple[float, float] = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

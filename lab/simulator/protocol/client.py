@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.lab.simulator.plans.families import FAMILIES
 from rebalance_monitor.lab.simulator.plans.plan import Act
 from rebalance_monitor.lab.simulator.protocol import names, wire
-from rebalance_monitor.lab.simulator.protocol.beats import Beats
+from rebalance_monitor.lab.simulator.protocol.beats import EARLY_LATE_MS, Beats
 from rebalance_monitor.lab.simulator.protocol.commits import Commits
 from rebalance_monitor.lab.simulator.protocol.coordinator import State
 from rebalance_monitor.lab.simulator.truth import Removed
@@ -119,7 +119,8 @@ class Client:
         """Begin heartbeats and timers: it has its assignment."""
         family, plan, random = self.family, self.plan, self._rng.random
         lag = family.beat_lag + family.beat_drift * plan.heartbeat
-        self.beats = Beats(at, plan.heartbeat, lag, self._rng)
+        early = family.early_beat and family.early_beat + random() * EARLY_LATE_MS
+        self.beats = Beats(at, plan.heartbeat, lag, self._rng, early)
         self.waiting, self._heard = False, None
         self.commits.begin(at)
         if not self.stalled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from math import log
 from typing import TYPE_CHECKING
@@ -58,7 +58,10 @@ class Member:
 
 @dataclass(slots=True, eq=False)
 class Phase:
-    """A join phase. `initial`: it waits for no member yet; `extended`: by how much (ms) so far."""
+    """A join phase. `initial`: it waits for no member yet; `extended`: by how much (ms) so far.
+
+    `joined`: when (ms since 1970) each member has joined or rejoined.
+    """
 
     began: float
     trigger: str
@@ -66,6 +69,7 @@ class Phase:
     initial: bool = False
     joined_since: bool = False
     extended: float = 0.0
+    joined: dict[str, float] = field(default_factory=dict)
 
 
 class Coordinator(ABC):
@@ -159,6 +163,11 @@ class Coordinator(ABC):
     def reaction(self) -> float:
         """Draw how long (ms) a client takes from a refused SyncGroup to its next JoinGroup."""
         return self.rng.lognormvariate(log(_REACTS_MS), _REACTS_SPREAD) if self._broker.busy else 0.0
+
+    def storing(self) -> float:
+        """Draw how long (ms) the brokers take to replicate a record."""
+        until, median = self._broker.starting
+        return self.rng.lognormvariate(log(median), _LATE_SPREAD) if self.line.now < until else 0.0
 
     def latency(self) -> float:
         """Draw how long (ms) a request or its answer travels."""

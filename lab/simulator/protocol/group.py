@@ -61,6 +61,8 @@ class Group(Coordinator):
             self._prepare("rejoin", member.id)
         member.subscription = client.subscription(self.plan)
         member.joined = True
+        if self.phase is not None:
+            self.phase.joined[member.id] = self._log.epoch + self.line.now
         if under_way is not None and under_way.initial:
             under_way.joined_since = True
         self._check("rejoin", member.id)
@@ -74,9 +76,13 @@ class Group(Coordinator):
             self._remove(member, cause, fault)
 
     def on_leader_sync(self, client: Client, generation: int) -> None:
-        """Take the leader's SyncGroup: the generation is written and becomes Stable."""
+        """Take the leader's SyncGroup: the generation is written."""
         if self._deferred(self.on_leader_sync, client, generation) or not client.reaches:
             return
+        self.line.at(self.line.now + self.storing(), self._stored_sync, generation)
+
+    def _stored_sync(self, generation: int) -> None:
+        """Let the generation be Stable: its record is replicated, unless somebody joined meanwhile."""
         if self.state is not State.COMPLETING or generation != self.generation:
             return
         self._assign()
@@ -151,7 +157,8 @@ class Group(Coordinator):
             member.joined = False
             if waiting and member.client.syncs(member.id):
                 # Its SyncGroup is answered with REBALANCE_IN_PROGRESS.
-                self.line.at(now + self.latency() + self.reaction(), member.client.rejoin, phase)
+                wait = self.latency() + self.reaction() + member.client.family.refused_ms
+                self.line.at(now + wait, member.client.rejoin, phase)
             else:
                 member.client.hear(phase)
             if not member.client.beating:
@@ -186,6 +193,7 @@ class Group(Coordinator):
                 by,
                 holder,
                 len(self.members),
+                phase.joined,
             )
         )
         if not self.members:

@@ -49,10 +49,10 @@ class Cell:
     timing: Timing
 
     def __str__(self) -> str:
-        """Name it: family, mode, and S/P/h/c in seconds."""
+        """Name it, as columns of a table: family, mode, and S/P/h/c in seconds."""
         timing = self.timing
         ms = (timing.session, timing.poll, timing.heartbeat, timing.interval)
-        return f"{self.family:16} {self.mode:12} {'/'.join(f'{n / SECOND:g}' for n in ms):>12}"
+        return f"{self.family} | {self.mode} | {'/'.join(f'{n / SECOND:g}' for n in ms)}"
 
 
 _SECONDS = (
@@ -219,15 +219,16 @@ def main() -> None:
     parser.add_argument("--family", action="append", default=[])
     asked = parser.parse_args()
     sys.stdout.write(
-        "family           mode             S/P/h/c  cause: truths, recall and precision at 0.8, at 0.9\n"
+        "| family | commits | S/P/h/c, s | cause | truths judged | recall (precision) at 0.8 | at 0.9 |\n"
+        "|---|---|---|---|--:|---|---|\n"
     )
     for cell in CELLS:
         if asked.family and cell.family not in asked.family:
             continue
         for cause, one in ceiling(cell, asked.departures).items():
             if one.truths:
-                shown = "  ".join(f"{one.recall(sure):.2f} ({one.precision(sure):.3f})" for sure in SURE)
-                sys.stdout.write(f"{cell}  {cause:24} {one.truths:5}  {shown}\n")
+                shown = " | ".join(f"{one.recall(sure):.2f} ({one.precision(sure):.3f})" for sure in SURE)
+                sys.stdout.write(f"| {cell} | `{cause}` | {one.truths} | {shown} |\n")
         sys.stdout.flush()
 
 

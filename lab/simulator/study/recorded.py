@@ -40,7 +40,8 @@ class Run:
     """One group's scenario: client family, timers of its clients (ms), and how they commit.
 
     `every`: seconds between two records of a partition. `began`: when (ms) its first members were started.
-    `until`: for how long after that no broker was restarted and no coordinator moved.
+    `until`: for how long after that no broker was restarted and no coordinator moved. `many`: many groups
+    started at once, on three brokers.
     """
 
     scenario: str
@@ -56,6 +57,7 @@ class Run:
     every: float = TICK_S
     began: int = 0
     until: float = math.inf
+    many: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,4 +161,4 @@ def _timed(run: Run, timing: Timing) -> Run:
         "processing_s": timing.processing_s,
     }
     kept = {key: value for key, value in run.settings.items() if key not in {"groups", "timings"}}
-    return replace(run, session=timing.session_ms, poll=timing.poll_ms, settings=kept | drawn)
+    return replace(run, session=timing.session_ms, poll=timing.poll_ms, settings=kept | drawn, many=True)

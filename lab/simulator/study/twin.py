@@ -61,7 +61,17 @@ _WAYS = {"manual": Mode.PER_POLL, "record": Mode.PER_RECORD, "timer": Mode.OWN_T
 _AUTO = {"kafka-go": Mode.BACKGROUND, "kafkajs": Mode.IN_POLL}
 # The lab's workers wait in poll nearly all the time.
 # From a process's start to its JoinGroup: least, most, and from the first of several to the last; ms.
-_JVM_START, _PYTHON_START = (2_300.0, 7_000.0, 1_500.0), (200.0, 2_400.0, 200.0)
+_JVM_START, _PYTHON_START, _GO_START = (
+    (2_300.0, 7_000.0, 1_500.0),
+    (200.0, 2_400.0, 200.0),
+    (50.0, 400.0, 60.0),
+)
+_ON_JVM = ("java", "streams")
+_GO = frozenset({"sarama", "franz-go", "kafka-go"})
+# Until so long (ms) after the start of a run at production timings, with three brokers, a group's record
+# takes so long to be replicated: many groups start at once, and JVMs take the whole machine while they do.
+_STARTING_MS = 10_000.0
+_JVM_STORED_MS, _STORED_MS = 600.0, 20.0
 _GAP, _WORK, _BUSY = 150.0, 0.02, 0.98
 _SECOND = 1_000.0
 
@@ -92,9 +102,14 @@ def twin(run: Run, rng: Random) -> Plan | None:
         modern=FAMILIES[family].keeps_id,
     )
     # The lab's broker has no initial rebalance delay: a group's first join phase waits for no further member.
-    return Plan(
-        (group,), run.end + 3_000, BrokerPlan(initial_delay=0, session=SESSION_TIMEOUT_848_MS, busy=True)
+    jvm = run.family.startswith(_ON_JVM)
+    broker = BrokerPlan(
+        initial_delay=0,
+        session=SESSION_TIMEOUT_848_MS,
+        busy=True,
+        starting=(_STARTING_MS, _JVM_STORED_MS if jvm else _STORED_MS) if run.many else (0.0, 1.0),
     )
+    return Plan((group,), run.end + 3_000, broker)
 
 
 def _playable(run: Run) -> bool:
@@ -173,6 +188,7 @@ def _late(act: Act, family: str, together: float, rng: Random) -> float:
     end of the poll.
     """
     if act is Act.START:
-        least, most, apart = _JVM_START if family.startswith(("java", "streams")) else _PYTHON_START
+        jvm = family.startswith(_ON_JVM)
+        least, most, apart = _JVM_START if jvm else _GO_START if family in _GO else _PYTHON_START
         return least + together * (most - least) + rng.random() * apart
     return rng.random() * (5.0 if act in {Act.KILL, Act.FREEZE} else 190.0)

@@ -222,7 +222,7 @@ def silent(kind: Kind, cause: Cause, confidence: float = 0.9) -> Finding:
 
 @pytest.mark.parametrize(
     ("before", "confidence"),
-    [(27_000, 0.9), (26_999, 0.8), (3_500, 0.8), (3_499, None), (0, None), (-1, 0.9)],
+    [(27_000, 0.9), (26_999, 0.9), (3_500, 0.9), (3_499, None), (0, None), (-1, 0.9)],
 )
 def test_of_a_silence_only_what_came_after_a_reload_counts(before: int, confidence: float | None) -> None:
     expired = silent(Kind.SESSION_TIMEOUT, Cause.SESSION_TIMEOUT)

@@ -116,7 +116,7 @@ def test_a_breach_during_an_outage_is_withdrawn_and_the_rebalance_keeps_a_doubt(
     assert told is not None
     assert [(one.cause, one.confidence) for one in told.causes] == [
         (Cause.MEMBER_LEFT, 0.4),
-        (Cause.POLL_INTERVAL_EXCEEDED, 0.3),
+        (Cause.POLL_INTERVAL_EXCEEDED, 0.21),
     ]
     assert "8.0 s before" in told.causes[1].why
 
@@ -124,7 +124,7 @@ def test_a_breach_during_an_outage_is_withdrawn_and_the_rebalance_keeps_a_doubt(
 def test_a_session_counts_anew_from_the_reload() -> None:
     whole = excuse(EXPIRY, [], AT - 20_500)
     assert whole is not None
-    assert whole.confidence == 0.8
+    assert whole.confidence == EXPIRY.confidence
     assert "reloaded 20.5 s before" in whole.causes[0].why
     assert excuse(EXPIRY, [], AT - 9_000) is None
 

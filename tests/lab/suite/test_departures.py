@@ -5,11 +5,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.departure import fitted
 from rebalance_monitor.coordinator.departure.fitted import FITTED
 from rebalance_monitor.coordinator.departure.hypotheses import Way
-from rebalance_monitor.lab.suite import fit
+from rebalance_monitor.lab.suite import corpus, fit
+from rebalance_monitor.lab.suite.corpus import settled, surprise
 from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, Life, answers, simulated
 
 
@@ -33,32 +36,63 @@ def test_a_missed_sync_is_never_claimed_of_another_departure(lives: list[Life]) 
 
 
 def test_what_was_fitted_explains_the_truth_better_than_the_first_values(lives: list[Life]) -> None:
-    assert fit.surprise(lives, FITTED) < fit.surprise(lives, fit.START)
+    by_fitted, by_first = (
+        sum(surprise(case, by) for case in settled(lives, by)) for by in (FITTED, corpus.START)
+    )
+    assert by_fitted < by_first
 
 
 def test_each_constant_is_a_share_or_a_time_and_alternatives_are_at_most_everything() -> None:
     assert all(0 < value < 1 or value > 1 for value in FITTED)
-    assert fit._is_possible(FITTED)
+    assert fit.is_possible(FITTED)
+    assert all(getattr(FITTED, name) == getattr(corpus.START, name) for name in fit.HELD)
 
 
 def test_a_fit_that_finds_the_same_constants_writes_the_same_module() -> None:
     text = Path(fitted.__file__).read_text(encoding="utf-8")
-    found = re.search(r"make fit`: (.* each.*)\n", text)
-    assert found
-    assert fit.written(fit.rounded(FITTED), found[1]) == text
-    assert all(getattr(FITTED, name) == getattr(fit.START, name) for name in fit.HELD)
+    said = text.partition(fit.GENERATED)[2].partition("INPUTS")[0]
+    about = " ".join(line.removeprefix("# ") for line in said.splitlines())
+    assert re.search(r"surprise 0\.\d{4} each", about)
+    assert fit.written(fit.rounded(FITTED), fitted.REJOINING, about, fitted.INPUTS) == text
 
 
-def test_a_fit_that_was_stopped_goes_on(tmp_path: Path, lives: list[Life]) -> None:
-    file, every = tmp_path / "fit.json", len(fit._STEPS) * (len(fit.START) - len(fit.HELD))
-    with fit.Judges(lives[:2], 1) as judges:
-        assert fit.fit(judges, file, "these", 0.0) == (fit.START, False)
-        kept = fit.Progress("these", every - 2, list(FITTED))
-        file.write_bytes(msgspec.json.encode(kept))
-        ended, whole = fit.fit(judges, file, "these", float("inf"))
-        assert whole
-        assert fit.fit(judges, file, "others", 0.0) == (fit.START, False)
-    assert {name for name in ended._fields if getattr(ended, name) != getattr(FITTED, name)} <= set(
-        ended._fields[-2:]
+def test_a_fit_that_was_stopped_goes_on_to_the_same_constants(
+    tmp_path: Path, lives: list[Life], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit, "MOVED", ("uncaused", "returned"))
+    some, whole, parts = (
+        corpus.Corpus(lives[:10], lives[10:20]),
+        tmp_path / "whole.json",
+        tmp_path / "parts.json",
     )
-    assert msgspec.json.decode(file.read_bytes(), type=fit.Progress).done == every
+    at_once, ended = fit.fit(some, whole, "these", float("inf"), 1)
+    assert ended
+    assert at_once != corpus.START
+    assert fit.fit(some, parts, "these", 0.0, 1) == (corpus.START, False)
+    kept = msgspec.json.decode(whole.read_bytes(), type=fit.Progress)
+    half = msgspec.structs.replace(kept, done=len(fit.MOVED), best=kept.began)
+    parts.write_bytes(msgspec.json.encode(half))
+    assert fit.fit(some, parts, "these", float("inf"), 1) == (at_once, True)
+    assert fit.fit(some, whole, "others", 0.0, 1) == (corpus.START, False)
+
+
+def test_a_rebalance_is_judged_again_only_where_its_likelihoods_read_the_constant(lives: list[Life]) -> None:
+    cases = settled(lives[:12], corpus.START)
+    with fit.Judges(cases, 1) as judges:
+        before = judges.losses(corpus.START)
+        for name in ("returned", "unjoined_enforcing", "stalled_first"):
+            moved = corpus.START._replace(**{name: 0.9 * getattr(corpus.START, name)})
+            after = judges.losses(moved)
+            changed = {
+                place for place, (one, two) in enumerate(zip(before, after, strict=True)) if one != two
+            }
+            assert changed <= set(judges.reads[name])
+        assert 0 < len(judges.reads["returned"]) < len(cases)
+
+
+@given(st.floats(-3, 3), st.floats(0.1, 5))
+def test_the_top_of_a_parabola_is_tried_unless_it_is_near_to_what_was_tried(top: float, bend: float) -> None:
+    here, up, down = (bend * (place - top) ** 2 for place in (0.0, 1.0, -1.0))
+    found = fit.top_of(here, up, down)
+    tried = [0.0, 1.0, -1.0, *([found] if found else [])]
+    assert min(abs(place - max(-2.0, min(2.0, top))) for place in tried) <= 0.15 + 1e-6

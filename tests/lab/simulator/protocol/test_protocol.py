@@ -22,6 +22,7 @@ from rebalance_monitor.lab.simulator.plans.plan import (
     Step,
     Traffic,
 )
+from rebalance_monitor.lab.simulator.protocol.beats import Beats
 from rebalance_monitor.lab.simulator.study.measures import Fact, departures
 from rebalance_monitor.lab.simulator.truth import Removal, Removed
 
@@ -292,3 +293,27 @@ def test_removals_lie_on_the_lattice_of_heartbeats(seed: int) -> None:
     (seen,) = departures(made.rows, facts)
     beats = (seen.fact.at - S - seen.stored) / H
     assert (beats + 0.01) % 1 < 0.1
+
+
+@FAST
+@given(SEEDS)
+def test_a_sarama_client_whose_sync_is_refused_waits_two_seconds_before_it_joins_again(seed: int) -> None:
+    """Its first generation is being replicated while the second client joins."""
+    slow = BrokerPlan(initial_delay=0, starting=(10_000, 3_000))
+    for family, least, most in (("sarama", 2_000, 2_600), ("java", 0, 600)):
+        made = run(seed, [client(family, heartbeat=9_000)] * 2, length=30_000, broker=slow)
+        phases = [one for one in made.truth.phases if one.trigger == "join" and one.members > 1]
+        refused = [one.ended - one.began for one in phases if one.generation == 2]
+        assert all(least <= length <= most or length > H for length in refused)
+
+
+@FAST
+@given(SEEDS, st.sampled_from([0.0, 500.0, 650.0]), st.floats(700, 60_000))
+def test_an_early_heartbeat_comes_before_the_lattice_and_leaves_it_as_it_is(
+    seed: int, early: float, at: float
+) -> None:
+    beats, plain = (Beats(0.0, H, 10.0, Random(seed), one) for one in (early, 0.0))
+    first = plain.first_after(0.0)
+    assert beats.first_after(0.0) == (early or first)
+    assert beats.first_after(early) == first
+    assert beats.last_before(at) == (early if early <= at < first else plain.last_before(at))

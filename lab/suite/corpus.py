@@ -1,0 +1,180 @@
+"""What `make fit` is made from: simulated and recorded departures, and a digest that tells when they change.
+
+The corpus is simulations of fixed seeds and the checked-in recordings of real brokers. The digest has four
+parts. A few of the simulations stand for all, with what the model says of them by the first values, so that
+it is quick; recordings count by their files.
+
+`python -m rebalance_monitor.lab.suite.corpus NAME-VERSION FOLDER` keeps the departures of a recording that is
+too large to be checked in.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+import msgspec
+from msgspec.structs import replace
+
+from rebalance_monitor.coordinator.departure.evidence import Evidence, encode
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.fitted import Fitted, Rejoining
+from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.lab.suite import rejoined
+from rebalance_monitor.lab.suite.departures import Life, Seen, is_of, recorded, simulated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+
+START = Fitted()
+"""The first values: the defaults of the type."""
+
+PRODUCTION, FAST = range(260), range(500_000, 500_080)
+"""The seeds of the simulations."""
+
+RECORDINGS = Path(__file__).parents[2] / "tests" / "fixtures" / "scenarios"
+VERSION = "version"
+_SAMPLED = slice(0, 9), slice(0, 3)
+_DIGITS = 4
+LEAST_SHARE = 1e-3
+_SUFFIX = ".json.gz"
+_DECODER = msgspec.json.Decoder(list[list[tuple[Evidence, tuple[Way | None, ...]]]])
+
+
+KEPT = RECORDINGS.parent / "departures"
+"""Departures of recordings at production timings, which are too large to be checked in whole."""
+
+
+class Corpus(NamedTuple):
+    """Groups with the truth of their departures; as a whole either part weighs the same."""
+
+    simulated: list[Life]
+    recorded: list[Life]
+
+
+class Case(NamedTuple):
+    """One rebalance with what its group had learned by then, and the true ways of its departed members."""
+
+    evidence: Evidence
+    ways: tuple[Way | None, ...]
+    weight: float = 1.0
+
+
+def corpus(without: str = "") -> Corpus:
+    """Return the groups that the constants are fitted on; `without`: as `is_of`, or of a Kafka `version`."""
+    kind, _, value = without.partition("=")
+    real: list[Life] = []
+    for path in (*sorted(RECORDINGS.iterdir()), *sorted(KEPT.iterdir())):
+        if not (kind == VERSION and path.name.removesuffix(_SUFFIX).endswith(f"-{value}")):
+            real += recorded(path) if path.is_dir() else read(path)
+    made = simulated(PRODUCTION) + simulated(FAST, "fast")
+    if kind in {"", VERSION}:
+        return Corpus(made, real)
+    return Corpus(*([life for life in lives if not is_of(life, kind, value)] for lives in (made, real)))
+
+
+def read(path: Path) -> list[Life]:
+    """Read the departures that `kept` wrote."""
+    found = _DECODER.decode(gzip.decompress(path.read_bytes()))
+    return [[Seen(evidence, ways) for evidence, ways in life] for life in found]
+
+
+def kept(lives: Sequence[Life]) -> bytes:
+    """Return the rebalances of groups of which a truth is known, as a file."""
+    some = [life for life in lives if any(any_known(seen.ways) for seen in life)]
+    return gzip.compress(msgspec.json.encode([[tuple(seen) for seen in life] for life in some]), mtime=0)
+
+
+def weighed(found: Corpus, by: Fitted) -> list[Case]:
+    """Return the rebalances of which a truth is known, each with what its group had learned by `by`."""
+    made, real = (settled(lives, by) for lives in found)
+    weight = known(made) / max(known(real), 1)
+    return made + [case._replace(weight=weight) for case in real]
+
+
+def known(cases: Iterable[Case]) -> int:
+    """Return how many departures have a known truth."""
+    return sum(way is not None for case in cases for way in case.ways)
+
+
+def settled(lives: Iterable[Life], by: Fitted) -> list[Case]:
+    """Return the rebalances of which a truth is known, each with what its group had learned by `by`."""
+    return [case for life in lives for case in _settled(life, by)]
+
+
+def _settled(life: Life, by: Fitted) -> Iterator[Case]:
+    beats: tuple[float, ...] = ()
+    ways: tuple[float, ...] = ()
+    last = max((place for place, seen in enumerate(life) if any_known(seen.ways)), default=-1)
+    for seen in life[: last + 1]:
+        evidence = replace(seen.evidence, beats=beats, ways=ways)
+        if any_known(seen.ways):
+            yield Case(evidence, seen.ways)
+        found = explain(evidence, by)
+        beats, ways = found.beats, found.group_ways
+
+
+def any_known(ways: Sequence[Way | None]) -> bool:
+    """Whether the truth of any member is known."""
+    return any(way is not None for way in ways)
+
+
+def surprise(case: Case, by: Fitted) -> float:
+    """Return the sum of -log(what the model gives the truth): the less, the better."""
+    told = zip(explain(case.evidence, by).ways, case.ways, strict=True)
+    total = sum(math.log(max(shares[true], LEAST_SHARE)) for shares, true in told if true is not None)
+    return -case.weight * total
+
+
+def inputs(settings: object) -> dict[str, str]:
+    """Return what a fit is made from, as digests; `settings`: those of the fit itself."""
+    sampled = simulated(PRODUCTION[_SAMPLED[0]]) + simulated(FAST[_SAMPLED[1]], "fast")
+    cases = settled(sampled, START)
+    drawn = [encode(seen.evidence) + repr(seen.ways).encode() for life in sampled for seen in life]
+    drawn += [repr(look).encode() for look in rejoined.looks(rejoined.SEEDS[_SAMPLED[1]])]
+    said = (ways for case in cases for ways in explain(case.evidence, START).ways)
+    told = [[round(share, _DIGITS) for share in ways] for ways in said]
+    return {
+        "recordings": _digest(_files()),
+        "simulations": _digest(drawn),
+        "likelihoods": _digest([repr(told).encode()]),
+        "settings": _digest(
+            [
+                repr(
+                    (START._asdict(), Rejoining()._asdict(), PRODUCTION, FAST, rejoined.SEEDS, settings)
+                ).encode()
+            ]
+        ),
+    }
+
+
+def _files() -> Iterator[bytes]:
+    for path in (*sorted(RECORDINGS.rglob("*")), *sorted(KEPT.iterdir())):
+        if path.is_file():
+            yield path.relative_to(RECORDINGS.parent).as_posix().encode()
+            yield path.read_bytes()
+
+
+def _digest(parts: Iterable[bytes]) -> str:
+    found = hashlib.sha256()
+    for part in parts:
+        found.update(hashlib.sha256(part).digest())
+    return found.hexdigest()[:12]
+
+
+@click.command()
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path, exists=True))
+def main(name: str, folder: Path) -> None:
+    """Keep the departures of a recording as a part of the corpus."""
+    KEPT.mkdir(exist_ok=True)
+    (KEPT / f"{name}{_SUFFIX}").write_bytes(kept(recorded(folder)))
+
+
+if __name__ == "__main__":
+    main()
