@@ -126,8 +126,8 @@ def any_known(ways: Sequence[Way | None]) -> bool:
 
 def surprise(case: Case, by: Fitted) -> float:
     """Return the sum of -log(what the model gives the truth): the less, the better."""
-    told = zip(explain(case.evidence, by).ways, case.ways, strict=True)
-    total = sum(math.log(max(shares[true], LEAST_SHARE)) for shares, true in told if true is not None)
+    given = zip(explain(case.evidence, by).ways, case.ways, strict=True)
+    total = sum(math.log(max(shares[true], LEAST_SHARE)) for shares, true in given if true is not None)
     return -case.weight * total
 
 
@@ -138,11 +138,11 @@ def inputs(settings: object) -> dict[str, str]:
     drawn = [encode(seen.evidence) + repr(seen.ways).encode() for life in sampled for seen in life]
     drawn += [repr(look).encode() for look in rejoined.looks(rejoined.SEEDS[_SAMPLED[1]])]
     said = (ways for case in cases for ways in explain(case.evidence, START).ways)
-    told = [[round(share, _DIGITS) for share in ways] for ways in said]
+    given = [[round(share, _DIGITS) for share in ways] for ways in said]
     return {
         "recordings": _digest(_files()),
         "simulations": _digest(drawn),
-        "likelihoods": _digest([repr(told).encode()]),
+        "likelihoods": _digest([repr(given).encode()]),
         "settings": _digest(
             [
                 repr(

@@ -218,8 +218,8 @@ def fit(
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(msgspec.json.encode(kept))
                 value = getattr(descent.best, name)
-                told = f"{name} {value:.3g}, read {len(judges.reads[name])} times, loss {descent.least:.2f}"
-                click.echo(f"{kept.done} of {len(every)}: {told}", err=True)
+                line = f"{name} {value:.3g}, read {len(judges.reads[name])} times, loss {descent.least:.2f}"
+                click.echo(f"{kept.done} of {len(every)}: {line}", err=True)
     return Fitted(*kept.best), True
 
 

@@ -133,10 +133,10 @@ def _with_work(made: Simulation, group: str, state: GroupState, member: Member, 
 def surprise(look: Look, by: Rejoining) -> float:
     """Return -log(what is said of who is missing)."""
     odds = odds_of(look.signs, look.succeeded, by)
-    told = sum(
+    given = sum(
         missing * math.log(one) - math.log1p(one) for one, missing in zip(odds, look.missing, strict=True)
     )
-    return math.log(somebody_of(odds, by=by)) - told
+    return math.log(somebody_of(odds, by=by)) - given
 
 
 def fit(found: Sequence[Look], top_of: Callable[[float, float, float], float]) -> Rejoining:

@@ -69,9 +69,9 @@ _JVM_START, _PYTHON_START, _GO_START = (
 _ON_JVM = ("java", "streams")
 _GO = frozenset({"sarama", "franz-go", "kafka-go"})
 # Until so long (ms) after the start of a run at production timings, with three brokers, a group's record
-# takes so long to be replicated: many groups start at once, and JVMs take the whole machine while they do.
+# takes so long to be replicated. JVMs take the whole machine while they start, Go clients all join at once.
 _STARTING_MS = 10_000.0
-_JVM_STORED_MS, _STORED_MS = 600.0, 20.0
+_JVM_STORED_MS, _GO_STORED_MS, _STORED_MS = 600.0, 20.0, 3.0
 _GAP, _WORK, _BUSY = 150.0, 0.02, 0.98
 _SECOND = 1_000.0
 
@@ -102,14 +102,19 @@ def twin(run: Run, rng: Random) -> Plan | None:
         modern=FAMILIES[family].keeps_id,
     )
     # The lab's broker has no initial rebalance delay: a group's first join phase waits for no further member.
-    jvm = run.family.startswith(_ON_JVM)
     broker = BrokerPlan(
         initial_delay=0,
         session=SESSION_TIMEOUT_848_MS,
         busy=True,
-        starting=(_STARTING_MS, _JVM_STORED_MS if jvm else _STORED_MS) if run.many else (0.0, 1.0),
+        starting=(_STARTING_MS, _stored(run.family)) if run.many else (0.0, 1.0),
     )
     return Plan((group,), run.end + 3_000, broker)
+
+
+def _stored(family: str) -> float:
+    if family.startswith(_ON_JVM):
+        return _JVM_STORED_MS
+    return _GO_STORED_MS if family in _GO else _STORED_MS
 
 
 def _playable(run: Run) -> bool:
