@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.cli.main import run
+from rebalance_monitor.lab.scenario.scenario import load, names
 from tests.cli.support.reported import NAMES, expected, unpacked
-from tools.pages.templates import ROOT
+from tools.pages.templates import ROOT, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +34,12 @@ causes and advice of `explain`. `tests/engine/replay/test_reported.py` holds for
 and must not be there, which incidents page, and the advice.
 
 """
+SCENARIOS = """## Scenarios of the lab
+
+Each class of report is also a scenario, whose truth comes from the broker's log and the script. A class that
+needs ZooKeeper (a broker restart under 2.8) has none, because the lab's brokers run without it.
+
+{table}"""
 _LOUD = ("warning", "critical")
 _CAUSES, _EVENTS = 2, 4
 
@@ -41,7 +48,15 @@ def main() -> None:
     """Replay and explain every case, and write the page."""
     with tempfile.TemporaryDirectory() as folder:
         parts = [_case(name, unpacked(name, Path(folder))) for name in NAMES]
-    (ROOT / "docs" / "measurements" / "reported.md").write_text(TEXT + "\n".join(parts), encoding="utf-8")
+    rows = [_scenario(name) for name in names() if name.startswith("reported-")]
+    scenarios = SCENARIOS.format(table=table(("scenario", "what happens", "clients"), rows))
+    page = TEXT + "\n".join([*parts, scenarios])
+    (ROOT / "docs" / "measurements" / "reported.md").write_text(page, encoding="utf-8")
+
+
+def _scenario(name: str) -> tuple[str, str, str]:
+    scenario = load(name)
+    return f"`{name}`", scenario.about, ", ".join(scenario.families)
 
 
 def _case(name: str, capture: Path) -> str:
