@@ -183,23 +183,40 @@ def work_of(member: Member, *, given: bool) -> int:
     return NO_WORK if given and not member.offsets else MAYBE_WORK
 
 
-class Siblings:
-    """Until when (ms) the members that stayed committed, by subscription and topic.
+def siblings_committed(member: Member, kept: Iterable[Member], life: int) -> bool:
+    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals.
 
     Members that subscribe to other topics are another application: how much they have to do is no evidence.
     """
+    topics = {topic for topic, *_ in member.assigned}
+    return any(
+        one.gaps
+        and one.subscribed == member.subscribed
+        and _went_on_until(one) > life
+        and (not topics or topics & {topic for topic, *_ in one.assigned})
+        for one in kept
+    )
+
+
+def _went_on_until(one: Member) -> float:
+    """Return the latest time (ms) after which its last commit came by more than its interval."""
+    return one.last_commit - _LONGER * sorted(one.gaps)[len(one.gaps) // 2]
+
+
+class Siblings:
+    """For `siblings_committed` of many members: until when (ms) others went on, by subscription and topic."""
 
     def __init__(self, kept: Iterable[Member]) -> None:
         self._until: dict[tuple[str, int], float] = {}
         for one in kept:
             if one.gaps:
-                until = one.last_commit - _LONGER * sorted(one.gaps)[len(one.gaps) // 2]
+                until = _went_on_until(one)
                 for topic in (_ANY_TOPIC, *(topic for topic, *_ in one.assigned)):
                     place = one.subscribed, topic
                     self._until[place] = max(until, self._until.get(place, until))
 
     def committed(self, member: Member, life: int) -> bool:
-        """Whether any on topics of `member` committed after `life` (ms), by more than its intervals."""
+        """See `siblings_committed`."""
         topics = [topic for topic, *_ in member.assigned] or [_ANY_TOPIC]
         return any(self._until.get((member.subscribed, topic), life) > life for topic in topics)
 

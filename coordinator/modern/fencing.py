@@ -26,9 +26,9 @@ from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
 from rebalance_monitor.coordinator.departure.observe import (
-    Siblings,
     any_given,
     is_telling_silence,
+    siblings_committed,
     work_of,
 )
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
@@ -140,7 +140,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         trace=_trace(member, now, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
         static=static and member.epoch == AWAY,
-        went_on=Siblings(rest).committed(member, life),
+        went_on=siblings_committed(member, rest, life),
         rearms=False,
         heard=now - heard,
         work=work_of(member, given=any_given(state)),

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rebalance_monitor.coordinator.departure.observe import Siblings
+from rebalance_monitor.coordinator.departure.observe import Siblings, siblings_committed
 from rebalance_monitor.coordinator.state.group_state import Member
 from tests.coordinator.support.timeline import Client, Topic, outputs
 
@@ -30,22 +30,10 @@ def members(draw: st.DrawFn) -> Member:
     return one
 
 
-def went_on(member: Member, kept: list[Member], life: int) -> bool:
-    """The rule as it is said, for each pair of members."""
-    topics = {topic for topic, *_ in member.assigned}
-    return any(
-        one.gaps
-        and one.subscribed == member.subscribed
-        and one.last_commit > life + 1.5 * sorted(one.gaps)[len(one.gaps) // 2]
-        and (not topics or topics & {topic for topic, *_ in one.assigned})
-        for one in kept
-    )
-
-
 @settings(max_examples=200, deadline=None)
 @given(members(), st.lists(members(), max_size=6), st.integers(0, 20_000))
 def test_siblings_that_went_on_are_those_of_the_rule(member: Member, kept: list[Member], life: int) -> None:
-    assert Siblings(kept).committed(member, life) == went_on(member, kept, life)
+    assert Siblings(kept).committed(member, life) == siblings_committed(member, kept, life)
 
 
 def calls_of(number: int, *, assigned: bool, commits: bool) -> Counter[str]:
