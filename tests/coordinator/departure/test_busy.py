@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingG
 from rebalance_monitor.coordinator.refine.reattribution import LISTED, SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from tests.coordinator.support.busy import TIMES, Scene, confident, of_whom, scenes
-from tests.coordinator.support.timeline import T0, in_batches, of
+from tests.coordinator.support.timeline import T0, Client, Topic, findings, in_batches, of
 
 SURE, NEAR_CERTAIN = 0.6, 0.9
 # The model weighs likelihoods, so of some ten thousand scenes a few are judged wrong: with other seeds one of
@@ -189,3 +189,22 @@ def test_of_a_group_too_large_to_be_remembered_lists_say_nothing() -> None:
     live.on_samples(looks)
     (group,) = live.snapshot()["groups"].values()
     assert (len(group["listed"]), group["forgotten"]) == (100, T0 + 2_000)
+
+
+def test_the_lists_of_a_long_phase_are_kept_for_its_record_though_the_next_phase_has_begun() -> None:
+    """Members of a cooperative group rejoin at once; a record is judged after the sample that sees that."""
+    stays, gone = Client("a-1", (0,)), Client("b-1", (1,))
+    topic = Topic()
+    topic.generation(0, 1, [stays, gone])
+    topic.generation(90_000, 2, [stays])
+    ended = of(findings(topic), Kind.REBALANCE)[-1]
+    seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
+    live = Live(DetectionSettings(), "c1")
+    known = {}
+    for at in range(1_000, 160_000, 1_000):
+        names = ("a-1", "b-1") if at == 1_000 else ("a-1",)
+        listed = {"g": tuple((name, "", "c", "/h") for name in names)}
+        look = ProbeSample(T0 + at, seen, ((7, 1, 1),), ((1, True),), listed)
+        live.on_samples([look], {}, [ended] if at == 91_000 else [])
+        known[at] = "b-1" in live.snapshot()["groups"]["g"]["listed"]
+    assert (known[89_000], known[92_000], known[159_000]) == (True, True, False)
