@@ -136,9 +136,21 @@ class _Group:
 
     def __init__(self, state: GroupState) -> None:
         self.state = state
-        self.given = any_given(state)
-        self.commits = sum(one.commits for one in state.members)
-        self.idle = sum(map(_idle, state.members))
+
+    @cached_property
+    def given(self) -> bool:
+        """Whether any was given partitions."""
+        return any_given(self.state)
+
+    @cached_property
+    def commits(self) -> int:
+        """How often they committed."""
+        return sum(one.commits for one in self.state.members)
+
+    @cached_property
+    def idle(self) -> int:
+        """How many of these commits made no progress."""
+        return sum(map(_idle, self.state.members))
 
     @cached_property
     def times(self) -> frozenset[int]:
@@ -206,14 +218,19 @@ def _went_on_until(one: Member) -> float:
 class Siblings:
     """For `siblings_committed` of many members: until when (ms) others went on, by subscription and topic."""
 
-    def __init__(self, kept: Iterable[Member]) -> None:
-        self._until: dict[tuple[str, int], float] = {}
-        for one in kept:
+    def __init__(self, kept: Sequence[Member]) -> None:
+        self._kept = kept
+
+    @cached_property
+    def _until(self) -> dict[tuple[str, int], float]:
+        found: dict[tuple[str, int], float] = {}
+        for one in self._kept:
             if one.gaps:
                 until = _went_on_until(one)
                 for topic in (_ANY_TOPIC, *(topic for topic, *_ in one.assigned)):
                     place = one.subscribed, topic
-                    self._until[place] = max(until, self._until.get(place, until))
+                    found[place] = max(until, found.get(place, until))
+        return found
 
     def committed(self, member: Member, life: int) -> bool:
         """See `siblings_committed`."""
