@@ -1,5 +1,8 @@
 """Which alerts explain others: a storm its single rebalances, a roll-up the alerts of its groups. Pure.
 
+A group whose consumption stopped before it lost its last member has one alert: `group_empty` waits until the
+other ends.
+
 A suppressed alert is not notified. An alert that was notified before stays open at its receivers until it
 ends. An inhibit rule differs: it suppresses the end as well.
 """
@@ -8,13 +11,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.coordinator.findings.kinds import Kind, Scope
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, louder
+from rebalance_monitor.coordinator.lag.judging.continuing import STANDING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.alerts.incidents.alert import Alert
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.kinds import Severity
 
 SINGLES = frozenset(
     {
@@ -62,12 +67,16 @@ class Swallowing:
 
     def __init__(self, alerts: Iterable[Alert], now: int) -> None:
         self._storms: set[tuple[str, str | None]] = set()
+        self._standing: dict[tuple[str, str | None], Severity] = {}
         self._rolled: list[Alert] = []
         for alert in alerts:
             if alert.resolved(now):
                 continue
             if alert.finding.kind is Kind.STORM:
                 self._storms.add((alert.finding.cluster, alert.finding.group))
+            elif alert.labels.get("kind") in STANDING and not alert.quiet:
+                whose, severity = (alert.finding.cluster, alert.finding.group), alert.finding.severity
+                self._standing[whose] = louder(severity, self._standing.get(whose, severity))
             elif alert.finding.scope is Scope.CLUSTER and alert.finding.groups_total:
                 self._rolled.append(alert)
 
@@ -76,8 +85,17 @@ class Swallowing:
         finding = alert.finding
         if finding.group is None:
             return False
-        in_storm = finding.kind in SINGLES and (finding.cluster, finding.group) in self._storms
-        return in_storm or any(_rolls_up(source, alert) for source in self._rolled)
+        whose = finding.cluster, finding.group
+        in_storm = finding.kind in SINGLES and whose in self._storms
+        return in_storm or self._goes_on(alert) or any(_rolls_up(source, alert) for source in self._rolled)
+
+    def _goes_on(self, alert: Alert) -> bool:
+        """Whether a group has lost its members while an alert that is as severe says that none consumes."""
+        finding = alert.finding
+        if finding.kind is not Kind.GROUP_EMPTY:
+            return False
+        known = self._standing.get((finding.cluster, finding.group))
+        return known is not None and louder(known, finding.severity) is known
 
 
 def _rolls_up(source: Alert, alert: Alert) -> bool:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 NOTHING = "Nothing to do now. The runbook says how to prevent it."
 _LOOK = "This end proves no recovery: look at the group once more."
-_CONSUMERS = "If the group should run, start its consumers."
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,6 @@ class Ending:
     next_step: str = NOTHING
 
 
-_DEPARTED = Ending("the group has no members any more", "has no members any more", _CONSUMERS)
 _ENDINGS: dict[tuple[Kind, str], Ending] = {
     (Kind.REBALANCE_IN_PROGRESS, "completed"): Ending("the rebalance completed"),
     (Kind.REBALANCE_IN_PROGRESS, "withdrawn"): Ending("it no longer applies"),
@@ -59,11 +57,8 @@ _ENDINGS: dict[tuple[Kind, str], Ending] = {
     (Kind.PARTITIONS_UNASSIGNED, "completed"): Ending("every partition has one owner"),
     (Kind.GROUP_TOO_LARGE, "withdrawn"): Ending("its record is smaller"),
     (Kind.CONSUMPTION_STALLED, "quiet"): Ending("the offsets move"),
-    (Kind.CONSUMPTION_STALLED, "confirmed"): _DEPARTED,
     (Kind.CONSUMPTION_STOPPED, "quiet"): Ending("the member commits"),
-    (Kind.CONSUMPTION_STOPPED, "confirmed"): _DEPARTED,
     (Kind.FALLING_BEHIND, "quiet"): Ending("lag went down"),
-    (Kind.FALLING_BEHIND, "confirmed"): _DEPARTED,
     (Kind.RECORDS_EXPIRING, "quiet"): Ending("the committed offset moved on"),
     (Kind.UNREADABLE_RECORDS, "quiet"): Ending("no such record since"),
     (Kind.MONITOR_DEGRADED, "quiet"): Ending("its cause was not observed again"),

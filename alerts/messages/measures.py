@@ -32,6 +32,7 @@ _COST: Rows = (
 _LAG: Rows = (
     ("Waiting", "{waiting:record} in {partitions:partition}, the oldest for {age_ms}"),
     ("Worst", "{topic} partition {partition}, at offset {committed_offset} since {since}"),
+    ("Members", "none since {empty_at}"),
 )
 _PROBED: Rows = (("Rebalancing", "for {duration_ms} ({sightings:probe sample})"),)
 DETAIL_ROWS: dict[Kind, Rows] = {
@@ -114,6 +115,7 @@ DETAIL_ROWS: dict[Kind, Rows] = {
             "Most",
             "{topic} partition {partition}: committed {committed_offset}, topic begins at {earliest_offset}",
         ),
+        ("Most", "{topic} partition {partition}: committed {committed_offset}, log cut to {cut_to}"),
     ),
     Kind.RECORDS_EXPIRING: (
         ("Time left", "{left_ms} at the present rate"),

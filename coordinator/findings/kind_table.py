@@ -58,6 +58,7 @@ _LAG_DETAILS = {
     "since": "since when more waits than at the last move, ms",
     "committed_offset": "committed offset of the worst partition",
     "window_ms": "the window, ms",
+    "empty_at": "since when the group has no members, ms",
 }
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
 NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_member_id"})
@@ -329,7 +330,7 @@ KINDS: dict[Kind, KindSpec] = {
     Kind.RECORDS_LOST: _once(
         Severity.CRITICAL,
         DrivenBy.PROBE,
-        "the topic was cut beyond committed offsets: records are gone that the group had not read",
+        "a topic was cut: records are gone that the group had not read",
         {
             "topic": "topic of the partition that lost most",
             "partition": "that partition",
@@ -337,6 +338,7 @@ KINDS: dict[Kind, KindSpec] = {
             "records": "records lost in all of them",
             "committed_offset": "committed offset of that partition",
             "earliest_offset": "its earliest offset now",
+            "cut_to": "its end just after an unclean leader election",
         },
     ),
     Kind.RECORDS_EXPIRING: _phased(

@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator.lag import asking, committing
 from rebalance_monitor.coordinator.lag.consumed import Consumed
 from rebalance_monitor.coordinator.lag.coordinators import Coordinators
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
+from rebalance_monitor.coordinator.lag.judging.cuts import Shortened
 from rebalance_monitor.coordinator.lag.measuring import Noticed, Windows, measure
 from rebalance_monitor.coordinator.lag.packed import places
 from rebalance_monitor.coordinator.lag.packed.ends_columns import EndsColumns, Numbering, numbering_of
@@ -56,6 +57,8 @@ class Board:
         self.windows = Windows()
         self.noticed = Noticed()
         """At the newest sample."""
+        self.shortened: list[Shortened] = []
+        """Partitions whose end went back at the newest sample."""
         self._numbering: Numbering | None = None
         self._ends: dict[str, TopicEnds] = {}
         self._ids: dict[str, str] = {}
@@ -181,12 +184,14 @@ class Board:
         return None if known is None else known.came_at(partition, offset)
 
     def _learn(self, sample: EndsSample) -> None:
+        self.shortened = []
         for topic, ends in sample.latest.items():
             topic_id = sample.ids.get(topic, "")
             if topic_id != self._ids.get(topic, topic_id):
                 self._ends.pop(topic, None)
             self._ids[topic] = topic_id
-            self._ends.setdefault(topic, TopicEnds()).add(sample.asked_at, ends)
+            back = self._ends.setdefault(topic, TopicEnds()).add(sample.asked_at, ends)
+            self.shortened += [Shortened(topic, *one) for one in back]
         for topic in self._ends.keys() - sample.latest.keys() - self.topics:
             del self._ends[topic]
             self._ids.pop(topic, None)

@@ -73,7 +73,7 @@ class Consumed:
     is measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each
     place, with the positions `taken`; `pending` are those published since, oldest first. `kept`: of each
     place, whether the topic's first offset was no later than the position at the last sample of first
-    offsets; `near`: of places where that is nearer than the end.
+    offsets; `near`: of places where that is followed.
     `went_back`: what positions went back from, until that is published. `lone`: the group has no record of
     its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
     alternate. `topics_changed`: other topics than before. `held`: positions that were not unpacked.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.coordinators import Sample
     from rebalance_monitor.coordinator.lag.costs.handovers import Handover
+    from rebalance_monitor.coordinator.lag.costs.incidents import Stopped
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -177,6 +178,7 @@ class Lag:
             }
             busy = unsettled | set(rebalancing) | self.board.cut_off()
             self.board.take(sample, busy)
+            self._losses.cuts.on_sample(sample, self.board.shortened, self.board.groups)
             found += self._check_groups(sample, summaries, busy)
             found += self._unowned.on_sample(sample, summaries, rebalancing)
         return found
@@ -201,13 +203,19 @@ class Lag:
         return sample.partial if self._missed >= PARTIAL_SAMPLES else ""
 
     def priced(self, findings: Iterable[Finding]) -> list[Finding]:
-        """Return findings with what they cost so far."""
-        priced = []
+        """Return findings with what they cost so far, and what else these costs change."""
+        priced, ended = list[Finding](), list[tuple[str, Stopped, Consumed]]()
         for finding in findings:
-            consumed = self.board.groups.get(finding.group or "")
+            group = finding.group or ""
+            consumed = self.board.groups.get(group)
+            known = self._costs.open_of(finding) if finding.phase == "resolved" else None
+            if known is not None and consumed is not None:
+                ended.append((group, known, consumed))
             priced.append(self._costs.price(self._roll_ups.price(finding, self.board.groups), consumed))
             if finding.kind is Kind.REBALANCE and not finding.history:
                 self._rebalances.on_rebalance(finding, consumed)
+        for over in ended:
+            priced += self._costs.inherited(*over)
         return priced
 
     def priced_together(self, rolled: Iterable[Finding]) -> list[Finding]:
@@ -245,8 +253,7 @@ class Lag:
         found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
         if summary.get("state") == Status.EMPTY:
             self._rebalances.forget(group)
-            # The member that stood still has left: `group_empty` is the incident from now on.
-            found += self._judging.end(group, sample.at, "confirmed")
+            found += self._judging.on_empty(group, consumed, summary)
         elif summary and group not in busy:
             found += self._judging.on_sample(group, consumed, summary)
         return found

@@ -16,6 +16,7 @@ from rebalance_monitor.coordinator.lag.consumed import settle
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.measured import NO_AGE, Compared, GroupLag, Source, Topics
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
+from rebalance_monitor.coordinator.lag.retention import FOLLOWED
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class _Portion:
         gap = self._offset - begins
         # A single offset may be a transaction's marker.
         lost = is_answered & kept & (gap < -MARKER)
-        near = (begins >= 0) & (gap >= 0) & (gap < self._waiting)
+        near = (begins >= 0) & (gap >= 0) & (gap < FOLLOWED * self._waiting)
         found = self._which(lost | near)
         now = np.where(is_answered, gap >= -MARKER, kept).tobytes()
         losing, borders = set(found), self._borders.tolist()

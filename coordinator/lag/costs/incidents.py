@@ -3,7 +3,8 @@
 A finding that stops consumption is given the group's records waiting at the last sample before it stopped,
 and the most of any sample since. While its incident is open the samples go on: when no more wait than before,
 it has caught up. That, and a severity that the lag raises (`impact.py`), are published as an update. A
-finding without samples on both sides carries nothing: not zero. A roll-up carries the sums of the groups that
+group that is empty when its storm or its stuck rebalance ends still waits for what that stopped:
+`group_empty` goes on with its cost and its severity. A finding without samples on both sides carries nothing: not zero. A roll-up carries the sums of the groups that
 it lists.
 """
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     Totals = Sequence[tuple[int, int]]
 
 COSTED = frozenset({Kind.REBALANCE, Kind.REBALANCE_STUCK, Kind.STORM, Kind.ROLLING_RESTART, Kind.GROUP_EMPTY})
+_STOPPING = frozenset({Kind.REBALANCE_STUCK, Kind.STORM})
+"""What may end with the group's last member."""
+
 _STOPPED_S = "partition_seconds"
 MOST_SHARED = 100
 """Roll-ups that are followed at most. The oldest is dropped: its end was never published."""
@@ -167,18 +171,44 @@ class Costs:
         if is_stop:
             for one in self._open.get(group, {}).values():
                 one.seconds += seconds
-        known = self._of(finding)
+        known = self.open_of(finding)
         if known is None:
             known = _stopped(totals, since)
         known.seconds = known.seconds or seconds
         found = impact(totals, known.since, known.usual)
         severity = weigh(finding, found, self._settings)
+        if finding.kind is Kind.GROUP_EMPTY and known.finding:
+            severity = louder(severity, from_json(known.finding).severity)
         details: Details = {**finding.details, **_details(known)}
         if finding.kind in WEIGHED and found is not Impact.UNKNOWN:
             details["impact"] = str(found)
         priced = replace(finding, severity=severity, details=details)
         self._remember(priced, known)
         return priced
+
+    def open_of(self, finding: Finding) -> Stopped | None:
+        """Return what is known of the open incident that a finding belongs to."""
+        return self._open.get(finding.group or "", {}).get(finding.incident or "")
+
+    def inherited(self, group: str, ended: Stopped, consumed: Consumed) -> list[Finding]:
+        """Let `group_empty` go on with the cost of what has ended while the group is empty.
+
+        A page of a group whose records still wait must not end because its last member gave up.
+        """
+        last = from_json(ended.finding)
+        weight = impact(consumed.totals, ended.since, ended.usual)
+        if last.kind not in _STOPPING or weight is not Impact.WAITING:
+            return []
+        found, at = list[Finding](), consumed.totals[-1][0]
+        for incident, known in self._open.get(group, {}).items():
+            empty = from_json(known.finding)
+            severity = self._settings.severity_of(empty.kind, group, last.severity)
+            if empty.kind is not Kind.GROUP_EMPTY or louder(severity, empty.severity) is empty.severity:
+                continue
+            known.since, known.before, known.usual = ended.since, ended.before, ended.usual
+            known.peak = max(known.peak, ended.peak)
+            found.append(self._update(group, incident, known, empty, at, severity, weight))
+        return found
 
     def concerned(self) -> AbstractSet[str]:
         """Return the groups that have something open."""
@@ -231,9 +261,6 @@ class Costs:
         )
         known.finding = to_json(found)
         return found
-
-    def _of(self, finding: Finding) -> Stopped | None:
-        return self._open.get(finding.group or "", {}).get(finding.incident or "")
 
     def _remember(self, finding: Finding, known: Stopped) -> None:
         group, incident = finding.group or "", finding.incident or ""

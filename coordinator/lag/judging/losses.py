@@ -4,8 +4,8 @@ Losses are judged at each sample with earliest offsets, once a minute. Positions
 every sample. A loss is reported if samples saw it happen: the earliest offset was no later than the position
 at the sample before, and then passed it, or a commit jumped over what was deleted (`retention.py`). Deleting
 records at or below a position (DeleteRecords) is no loss of the group's, and a single offset beyond it may be
-a transaction's marker. A position beyond the end that its topic has now was one of another log: the topic
-was made anew, or truncated, and nothing is read again.
+a transaction's marker. A position beyond the end that its topic has now was one of another log: of a topic
+made anew nothing is read again, and a log that was cut at its end is judged by `cuts.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
-from rebalance_monitor.coordinator.lag.retention import follow, left_ms, skipped
+from rebalance_monitor.coordinator.lag.judging.cuts import Cuts
+from rebalance_monitor.coordinator.lag.retention import FOLLOWED, follow, left_ms, skipped
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Losses:
     ) -> None:
         self._settings, self._cluster = settings, cluster
         self._open = msgspec.convert(state or {}, dict[str, Open])
-        self._looked_at = -1
+        self.cuts = Cuts()
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
@@ -60,20 +61,22 @@ class Losses:
         return frozenset(one.incident for one in self._open.values())
 
     def concerned(self) -> AbstractSet[str]:
-        """Return the groups that have something open."""
-        return self._open.keys()
+        """Return the groups that have something open, or not judged yet."""
+        return self._open.keys() | self.cuts.concerned()
 
     def on_sample(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         """Judge a group."""
         found = self._rewound(group, consumed, sample.at) if consumed.went_back else []
         consumed.went_back.clear()
         if sample.earliest:
+            found += self._cut(group, consumed, sample)
             found += self._lost(group, consumed, sample)
             found += self._expiring(group, consumed, sample)
         return found
 
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
         """Resolve what is open of a group that is gone."""
+        self.cuts.forget(group)
         known = self._open.pop(group, None)
         return [] if known is None else [self._resolved(group, known, at, resolution)]
 
@@ -82,9 +85,13 @@ class Losses:
         for (topic, partition), before in consumed.went_back.items():
             topic_lag = consumed.lag.topics.get(topic) if consumed.lag is not None else None
             one = topic_lag.of(partition) if topic_lag is not None else None
-            is_again = one is not None and one.offset < before <= one.end
-            if one is not None and is_again and not consumed.may_be_pending:
+            if one is None or one.offset >= before or consumed.may_be_pending:
+                continue
+            if not self.cuts.deferred(group, (topic, partition), before, one.offset) and before <= one.end:
                 changes.append(Change(topic, one, before - one.offset, before))
+        return self._read_again(group, changes, at)
+
+    def _read_again(self, group: str, changes: list[Change], at: int) -> list[Finding]:
         if not changes:
             return []
         worst = max(changes, key=lambda one: one.amount)
@@ -95,6 +102,36 @@ class Losses:
             "records": sum(one.amount for one in changes),
         }
         return [self._loss_finding(Kind.OFFSETS_REWOUND, group, anchor, at, changes, details=details)]
+
+    def _cut(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
+        """Return what a group lost, and reads again, because logs were cut at their end."""
+        lost, again = list[Change](), list[Change]()
+        for one in self.cuts.judged(group, consumed, sample):
+            topic, partition = one.place
+            topic_lag = consumed.lag.topics.get(topic) if consumed.lag is not None else None
+            lag = topic_lag.of(partition) if topic_lag is not None else None
+            if lag is None:
+                continue
+            then = lag._replace(offset=one.furthest)
+            if one.lost > MARKER:
+                lost.append(Change(topic, then, one.lost, one.end))
+            if one.again:
+                again.append(Change(topic, lag._replace(offset=one.to), one.again, one.to + one.again))
+        found = self._read_again(group, again, sample.at)
+        if not lost:
+            return found
+        worst = max(lost, key=lambda one: one.amount)
+        anchor = f"cut/{worst.topic}/{worst.lag.partition}/{worst.other}/{worst.lag.offset}"
+        details: Details = {
+            "records": sum(one.amount for one in lost),
+            "committed_offset": worst.lag.offset,
+            "cut_to": worst.other,
+        }
+        details = _place(worst, lost) | details
+        return [
+            *found,
+            self._loss_finding(Kind.RECORDS_LOST, group, anchor, sample.at, lost, details=details),
+        ]
 
     def _lost(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         changes = []
@@ -121,12 +158,13 @@ class Losses:
         followed, consumed.near = consumed.near, {}
         for place, topic, one in _each(consumed):
             begin = sample.begin(topic, one.partition)
-            # Retention is nearer than the end: that of the others is not even remembered.
-            if begin < 0 or begin > one.offset or not one.records or one.offset - begin >= one.records:
+            gap = one.offset - begin
+            if begin < 0 or gap < 0 or not one.records or gap >= FOLLOWED * one.records:
                 continue
             now = consumed.near[place] = follow(followed.get(place), one.offset, begin, sample.at)
             left = left_ms(now)
-            if left <= self._settings.records_expiring_ms:
+            # Where the end is nearer than retention, the group keeps its distance.
+            if gap < one.records and left <= self._settings.records_expiring_ms:
                 near.append(Change(topic, one, left, begin))
         known = self._open.get(group)
         if near and known is None:

@@ -3,36 +3,35 @@
 One incident stands for all partitions of a group that one verdict is about; it names the worst. It is over
 when the partition that it was opened for has moved on and no other is like it. Where a reader has read up to
 a topic's last stable offset, the open transaction there is the cause, and no member is named. A group that
-rebalances, or is empty, or of which no summary is known, is not judged: what it opened stays open. Ids are
-made of the committed offset that stands still, so the same standstill has the same id however it was sampled.
+rebalances, or of which no summary is known, is not judged: what it opened stays open. So does what a group
+has open when it loses its last member, until nothing waits any more: members that are gone read nothing. An
+incident becomes louder as the last partition of the group stops; its severity never sinks. Ids are made of
+the committed offset that stands still, so the same standstill has the same id however it was sampled.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAX_TOPICS, CauseEntry, MemberEntry
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity, louder
 from rebalance_monitor.coordinator.lag import windows
 from rebalance_monitor.coordinator.lag.costs.impact import WEIGHED, impact, weigh
-from rebalance_monitor.coordinator.lag.ends import AGAIN_MS
 from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
 from rebalance_monitor.coordinator.lag.judging.continuing import STANDING, Silences, silence_of
-from rebalance_monitor.coordinator.lag.measured import Source
+from rebalance_monitor.coordinator.lag.judging.described import Hit, described, stated, window_of
 from rebalance_monitor.coordinator.lag.owners import Reader, readers_of, unlisted
 from rebalance_monitor.coordinator.lag.windows import Verdict
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
-    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -41,26 +40,24 @@ KINDS_OF = {
     Verdict.STOPPED: Kind.CONSUMPTION_STOPPED,
     Verdict.BEHIND: Kind.FALLING_BEHIND,
 }
-MAX_MEMBERS = 20
-ANSWERS = 3
-"""A window holds at least so many answers, where the brokers are asked for the positions."""
 
 UNPROVEN_MS = 600_000
 """The least window of a group that has committed nothing since it settled: how often it does is not known."""
 
 _STANDS_STILL = frozenset({Verdict.STALLED, Verdict.STOPPED})
-_HELD = CauseEntry(
-    Cause.TRANSACTION_OPEN, 1.0, "the last stable offset of the topic stands where the group has read to"
-)
 
 
-class Hit(NamedTuple):
-    """One partition that a verdict is about."""
+class Standing(Open, array_like=True):
+    """An open incident, since when (ms) its partitions stand still, and how severe it is.
 
-    topic: str
-    lag: PartitionLag
-    track: Track
-    reader: Reader
+    `usual`: the most that waited for the group before, -1 where unknown. `emptied`: the group has lost its
+    last member, and that was published.
+    """
+
+    since: int = -1
+    usual: int = -1
+    severity: Severity = Severity.WARNING
+    emptied: bool = False
 
 
 class Standstills:
@@ -70,7 +67,7 @@ class Standstills:
         self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
     ) -> None:
         self._settings, self._cluster = settings, cluster
-        self._open = msgspec.convert(state or {}, dict[str, dict[str, Open]])
+        self._open = msgspec.convert(state or {}, dict[str, dict[str, Standing]])
         self.silences: Silences = {}
         """Silent members of each group, whose incidents a standstill of theirs continues."""
 
@@ -88,7 +85,7 @@ class Standstills:
         """Return the groups that have something open."""
         return self._open.keys()
 
-    def open_of(self, group: str) -> Mapping[str, Open]:
+    def open_of(self, group: str) -> Mapping[str, Standing]:
         """Return the open incidents of a group by kind."""
         return self._open.get(group, {})
 
@@ -99,17 +96,33 @@ class Standstills:
             return []
         hits = self._hits(group, consumed, lag, summary)
         found: list[Finding] = []
+        for one in self._open.get(group, {}).values():
+            one.emptied = False
         for verdict, kind in KINDS_OF.items():
             known = self._open.get(group, {}).get(kind.value)
             if known is None and hits[verdict]:
-                opened = self._opened(kind, group, hits[verdict], consumed, lag, summary)
-                found.append(self._weighed(opened, consumed) if kind in WEIGHED else opened)
+                found.append(self._opened(kind, group, hits[verdict], consumed, lag, summary))
             elif known is not None and not hits[verdict] and _has_moved(known, consumed):
                 found.append(self._resolved(kind, group, known, lag.at, "quiet"))
+            elif known is not None and hits[verdict] and kind in WEIGHED:
+                found += self._raised(kind, group, known, hits[verdict], consumed, lag, summary)
+        return found
+
+    def on_empty(self, group: str, consumed: Consumed, summary: Mapping[str, Any]) -> list[Finding]:
+        """Let what a group has open go on while it has no members; `summary`: its last one."""
+        lag, found = consumed.lag, list[Finding]()
+        if lag is None:
+            return []
+        for name, known in list(self._open.get(group, {}).items()):
+            track = consumed.track(known.topic, known.partition)
+            if track is None or track.lag == 0:
+                found.append(self._resolved(Kind(name), group, known, lag.at, "quiet"))
+            elif not known.emptied:
+                found.append(self._emptied(Kind(name), group, known, consumed, lag, summary))
         return found
 
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
-        """Resolve everything of a group at `at` (ms): it is gone, or has no members any more."""
+        """Resolve everything of a group at `at` (ms): it is gone."""
         kinds = list(self._open.get(group, {}).items())
         return [self._resolved(Kind(kind), group, known, at, resolution) for kind, known in kinds]
 
@@ -117,7 +130,7 @@ class Standstills:
         self, group: str, consumed: Consumed, lag: GroupLag, summary: Mapping[str, Any]
     ) -> dict[Verdict, list[Hit]]:
         settings = self._settings.for_group(group)
-        least, every = _window_of(lag, settings)
+        least, every = window_of(lag, settings)
         settled = int(summary.get("at", -1))
         found: dict[Verdict, list[Hit]] = {verdict: [] for verdict in Verdict}
         readers: Mapping[tuple[str, int], Reader] | None = None
@@ -146,71 +159,126 @@ class Standstills:
         lag: GroupLag,
         summary: Mapping[str, Any],
     ) -> Finding:
-        settings = self._settings.for_group(group)
-        hits = [hit for hit in hits if not hit.lag.waits_for_transaction] or hits
-        worst = max(hits, key=lambda hit: (hit.lag.records or 0, hit.topic, -hit.lag.partition))
-        track = worst.track
-        anchor = f"lag/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}/{worst.lag.committed_at}"
-        since = track.rising if kind is Kind.FALLING_BEHIND else track.grown
-        members = () if worst.lag.waits_for_transaction else tuple(_members(hits))
-        names = tuple(member.member_id for member in members)
+        what = described(kind, hits, consumed, lag, summary, self._settings.for_group(group))
+        worst, names = what.worst, what.members
         silence = silence_of(self.silences, group, names) if kind in STANDING else None
-        details: Details = {
-            "topic": worst.topic,
-            "partition": worst.lag.partition,
-            "partitions": len(hits),
-            "waiting": sum(hit.lag.records or 0 for hit in hits),
-            "since": since,
-            "committed_offset": worst.lag.offset,
-            "window_ms": windows.window(track, worst.reader.owner, *_window_of(lag, settings)),
-        }
-        if kind is Kind.CONSUMPTION_STOPPED:
-            details["moving"] = consumed.moving(since)
-        ages = [hit.lag.age_ms for hit in hits if hit.lag.age_ms is not None]
-        if ages:
-            details["age_ms"] = max(ages)
-        if kind is Kind.FALLING_BEHIND:
-            details["risen"] = track.lag - track.low
-        late = settings.falling_behind_warning_ms
-        is_late = kind is Kind.FALLING_BEHIND and late is not None and max(ages, default=0) >= late
-        topics = tuple(dict.fromkeys(hit.topic for hit in hits))
-        opened_at = since if silence is None else silence.opened_at
+        opened_at = what.since if silence is None else silence.opened_at
+        # The window of a group that commits rarely is longer than its totals are remembered.
+        usual = max((records for at, records in consumed.totals if at < what.since), default=-1)
+        if usual < 0 and what.details.get("moving") == 0:
+            usual = consumed.at_rest()
         found = lag_finding(
             self._settings,
             self._cluster,
             kind,
             group,
-            anchor,
+            f"lag/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}/{worst.lag.committed_at}",
             lag.at,
-            Severity.WARNING if is_late else None,
+            what.severity,
             phase="opened" if silence is None else "updated",
             incident=None if silence is None else silence.incident,
             opened_at=opened_at,
-            topics=topics[:MAX_TOPICS],
-            topics_total=len(topics),
-            causes=(_HELD,) if worst.lag.waits_for_transaction else (),
-            members=members,
-            members_total=summary.get("members"),
-            partitions_affected=len(hits),
-            details=details,
-            **_place(summary),
+            details=what.details,
+            **what.fields,
         )
-        self._open.setdefault(group, {})[kind.value] = Open(
-            found.incident or "", opened_at, worst.topic, worst.lag.partition, worst.lag.offset, names
+        if kind in WEIGHED:
+            found = self._weighed(found, consumed, what.since, usual)
+        self._open.setdefault(group, {})[kind.value] = Standing(
+            found.incident or "",
+            opened_at,
+            worst.topic,
+            worst.lag.partition,
+            worst.lag.offset,
+            names,
+            since=what.since,
+            usual=usual,
+            severity=found.severity,
         )
         return found
 
-    def _weighed(self, opened: Finding, consumed: Consumed) -> Finding:
-        """Return a finding with the severity that its impact gives it."""
-        since = int(opened.details["since"])
-        # The window of a group that commits rarely is longer than its totals are remembered.
-        is_known = any(at < since for at, _ in consumed.totals)
-        is_at_rest = not is_known and opened.details.get("moving") == 0
-        found = impact(consumed.totals, since, consumed.at_rest() if is_at_rest else -1)
-        severity = weigh(opened, found, self._settings)
-        return replace(opened, severity=severity, details={**opened.details, "impact": str(found)})
+    def _raised(
+        self,
+        kind: Kind,
+        group: str,
+        known: Standing,
+        hits: list[Hit],
+        consumed: Consumed,
+        lag: GroupLag,
+        summary: Mapping[str, Any],
+    ) -> list[Finding]:
+        """Return the update of an incident that is worse than it was: nothing of the group moves any more."""
+        if known.severity is Severity.CRITICAL:
+            return []
+        what = described(kind, hits, consumed, lag, summary, self._settings.for_group(group))
+        found = lag_finding(
+            self._settings,
+            self._cluster,
+            kind,
+            group,
+            f"{known.incident}/raised",
+            lag.at,
+            phase="updated",
+            incident=known.incident,
+            opened_at=known.opened_at,
+            details=what.details,
+            **what.fields,
+        )
+        found = self._weighed(found, consumed, known.since, known.usual)
+        if louder(found.severity, known.severity) is known.severity:
+            return []
+        known.severity = found.severity
+        known.members = what.members
+        return [found]
 
-    def _resolved(self, kind: Kind, group: str, known: Open, at: int, resolution: str) -> Finding:
+    def _weighed(self, finding: Finding, consumed: Consumed, since: int, usual: int) -> Finding:
+        """Return a finding with the severity that its impact gives it, if it stands still since then (ms)."""
+        found = impact(consumed.totals, since, usual)
+        severity = weigh(finding, found, self._settings)
+        return replace(finding, severity=severity, details={**finding.details, "impact": str(found)})
+
+    def _emptied(
+        self,
+        kind: Kind,
+        group: str,
+        known: Standing,
+        consumed: Consumed,
+        lag: GroupLag,
+        summary: Mapping[str, Any],
+    ) -> Finding:
+        """Return the update of an incident whose group has lost its last member."""
+        known.emptied = True
+        since = int(summary.get("at", lag.at))
+        details: Details = {
+            "topic": known.topic,
+            "partition": known.partition,
+            "committed_offset": known.offset,
+            "partitions": consumed.partitions,
+            "waiting": lag.records or 0,
+            "since": known.since,
+            "empty_at": since,
+        }
+        if lag.age_ms is not None:
+            details["age_ms"] = lag.age_ms
+        return lag_finding(
+            self._settings,
+            self._cluster,
+            kind,
+            group,
+            f"{known.incident}/emptied/{since}",
+            lag.at,
+            known.severity,
+            phase="updated",
+            incident=known.incident,
+            opened_at=known.opened_at,
+            members_total=0,
+            partitions_affected=consumed.partitions,
+            topics=(known.topic,),
+            topics_total=len(lag.topics),
+            details=details,
+            **stated(summary),
+        )
+
+    def _resolved(self, kind: Kind, group: str, known: Standing, at: int, resolution: str) -> Finding:
         kinds = self._open[group]
         del kinds[kind.value]
         if not kinds:
@@ -218,13 +286,6 @@ class Standstills:
         return lag_resolved(
             self._settings, self._cluster, kind, group, known, at, resolution, **place_of(known)
         )
-
-
-def _window_of(lag: GroupLag, settings: DetectionSettings) -> tuple[int, int]:
-    """Return the least window (ms), and how often (ms) positions come at least."""
-    if lag.source is Source.TOPIC:
-        return settings.lag_window_ms, windows.PUBLISHED_MS
-    return max(settings.lag_window_ms, ANSWERS * AGAIN_MS), 2 * AGAIN_MS
 
 
 def _is_early(track: Track, consumed: Consumed, settled: int, at: int) -> bool:
@@ -238,32 +299,7 @@ def _is_early(track: Track, consumed: Consumed, settled: int, at: int) -> bool:
     return at - track.grown < (UNPROVEN_MS if slowest < 0 else windows.COMMITS * slowest)
 
 
-def _has_moved(known: Open, consumed: Consumed) -> bool:
+def _has_moved(known: Standing, consumed: Consumed) -> bool:
     """Whether the partition that an incident was opened for has committed another offset, or is gone."""
     track = consumed.track(known.topic, known.partition)
     return track is None or track.offset != known.offset or track.lag == 0
-
-
-def _place(summary: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("group_type", "protocol_type", "protocol", "state", "generation", "leader")
-    return {name: summary.get(name) or None for name in names}
-
-
-def _members(hits: Iterable[Hit]) -> list[MemberEntry]:
-    """Return the members behind the hits, each once."""
-    seen = {hit.reader.member["member_id"]: hit.reader for hit in hits if hit.reader.member}
-    return [
-        MemberEntry(
-            member_id=reader.member["member_id"],
-            instance_id=reader.member["instance_id"],
-            client_id=reader.member["client_id"],
-            host=reader.member["host"],
-            host_is_stale=False,
-            role="kept",
-            session_timeout_ms=reader.member["session_timeout_ms"],
-            rebalance_timeout_ms=reader.member["rebalance_timeout_ms"],
-            last_seen=reader.owner.committed if reader.owner.committed >= 0 else None,
-            partitions=reader.member["partitions"],
-        )
-        for reader in list(seen.values())[:MAX_MEMBERS]
-    ]

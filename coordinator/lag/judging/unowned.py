@@ -39,6 +39,8 @@ SETTLED_MS = 10_000
 """A cooperative rebalance hands over in a second generation, which follows the first at once."""
 
 _NAMED = 5
+_UNSETTLED = frozenset({Status.PREPARING, Status.COMPLETING, Status.ASSIGNING, Status.RECONCILING})
+"""The group has not got its next assignment: what it lacked it lacks still."""
 
 
 class Described(msgspec.Struct, array_like=True):
@@ -96,11 +98,13 @@ class Unowned:
     def on_sample(self, sample: EndsSample, summaries: Summaries, busy: Collection[str]) -> list[Finding]:
         """Judge every group at a sample; `busy`: groups that rebalance, of which nothing new is said."""
         lacking = self._lacking = self._compare(sample, summaries)
-        self._describe(sample, {topic for lacks in lacking.values() for topic in lacks})
+        named = {topic for known in self._memory.open.values() for topic in known.topics}
+        self._describe(sample, named.union(*lacking.values()))
         found: list[Finding] = []
         for group in self._memory.open.keys() - lacking.keys():
-            is_stable = summaries.get(group, {}).get("state") == Status.STABLE
-            found += self.end(group, sample.at, "completed" if is_stable else "withdrawn")
+            state = summaries.get(group, {}).get("state")
+            if state not in _UNSETTLED:
+                found += self.end(group, sample.at, "completed" if state == Status.STABLE else "withdrawn")
         for group, lacks in lacking.items():
             if group not in busy:
                 found += self._judge(group, summaries[group], lacks, sample.at)
@@ -207,7 +211,8 @@ class Unowned:
         )
         known = self._memory.open.get(group)
         if not missing:
-            return self.end(group, at, "withdrawn") if known is not None else []
+            is_settled = at >= summary["at"] + SETTLED_MS
+            return self.end(group, at, "withdrawn") if known is not None and is_settled else []
         arrived = sum(self._memory.described[topic].arrived(lacks[topic]) for topic in missing)
         count = sum(len(lacks[topic]) for topic in missing)
         if known is not None and (known.arriving or not arrived):

@@ -30,21 +30,23 @@ class TopicEnds:
         self.at: list[int] = []
         self.rows: list[array[int]] = []
 
-    def add(self, at: int, ends: Sequence[int]) -> None:
-        """Take a sample of all partitions."""
-        found = array("q", ends)
+    def add(self, at: int, ends: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Take a sample of all partitions; return those whose end went back: number, end before, and now."""
+        found, shortened = array("q", ends), list[tuple[int, int, int]]()
         if self.rows:
             self._fit(len(found))
             found.extend([UNKNOWN] * (len(self.rows[-1]) - len(found)))
             for partition, (before, end) in enumerate(zip(self.rows[-1], found, strict=True)):
                 if (end < before and end != UNKNOWN) or before == UNKNOWN != end:
-                    self._check(partition, end)
+                    last = self._check(partition, end)
+                    shortened += [(partition, last, end)] if last > end else []
         if self.at and at <= self.at[-1]:
-            return
+            return shortened
         self.at.append(at)
         self.rows.append(found)
         if len(self.at) > self.KEPT:
             self._thin()
+        return shortened
 
     def known(self, partition: int) -> list[tuple[int, int]]:
         """Return the times (ms) and ends of a partition that are known, oldest first."""
@@ -96,12 +98,13 @@ class TopicEnds:
             for row in self.rows:
                 row.extend([UNKNOWN] * more)
 
-    def _check(self, partition: int, end: int) -> None:
-        """Forget what was known of a partition whose end went back."""
+    def _check(self, partition: int, end: int) -> int:
+        """Forget what was known of a partition whose end went back; return its end before."""
         known = self.known(partition)
         if known and end < known[-1][1]:
             for row in self.rows:
                 row[partition] = UNKNOWN
+        return known[-1][1] if known else UNKNOWN
 
     def _thin(self) -> None:
         """Drop the sample between whose neighbours least is lost: the gap over its age is smallest."""

@@ -14,7 +14,8 @@ import org.apache.kafka.connect.runtime.Connect;
 
 /**
  * A distributed Kafka Connect worker. `connector NAME TASKS` creates, or reconfigures, a sink that writes the
- * topics into a file; its tasks are a consumer group of their own, `connect-NAME`. With `--mode apart` it has a
+ * topics into a file; its tasks are a consumer group of their own, `connect-NAME`. `pause NAME` and `resume NAME`
+ * do that to the sink. With `--mode apart` it has a
  * config topic of its own, as a worker of another cluster that was given this group id.
  */
 public final class ConnectWorker extends Life {
@@ -79,18 +80,25 @@ public final class ConnectWorker extends Life {
 
     @Override
     boolean obey(String[] command) throws Exception {
+        if (command[0].equals("pause") || command[0].equals("resume")) {
+            send("/connectors/" + command[1] + "/" + command[0], "");
+            return true;
+        }
         if (!command[0].equals("connector")) {
             return false;
         }
         String body = "{\"connector.class\": \"org.apache.kafka.connect.file.FileStreamSinkConnector\", "
             + "\"topics\": \"" + flag("topics", "") + "\", \"tasks.max\": \"" + command[2] + "\", "
             + "\"file\": \"" + folder.resolve(command[1]) + "\"}";
-        URI place = URI.create(address + "/connectors/" + command[1] + "/config");
-        HttpRequest request = HttpRequest.newBuilder(place).header("Content-Type", "application/json")
-            .PUT(HttpRequest.BodyPublishers.ofString(body)).build();
+        send("/connectors/" + command[1] + "/config", body);
+        return true;
+    }
+
+    private void send(String path, String body) throws Exception {
+        HttpRequest request = HttpRequest.newBuilder(URI.create(address + path))
+            .header("Content-Type", "application/json").PUT(HttpRequest.BodyPublishers.ofString(body)).build();
         HttpResponse<String> answer = http.send(request, HttpResponse.BodyHandlers.ofString());
         tell("connector", "status", String.valueOf(answer.statusCode()), "body", answer.body());
-        return true;
     }
 
     @Override

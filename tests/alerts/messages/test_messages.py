@@ -121,13 +121,6 @@ def test_an_end_that_proves_no_recovery_claims_none_and_says_what_to_do(kind: Ki
     assert NOTHING not in gone
 
 
-def test_members_that_departed_are_no_recovery_of_their_group() -> None:
-    for kind in (Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED, Kind.FALLING_BEHIND):
-        said = plain.render(message_of(finding(kind, phase="resolved", resolution="confirmed", opened_at=1)))
-        assert "has no members any more" in said
-        assert HEADLINES[kind].resolved not in said
-
-
 @pytest.mark.parametrize(("share", "named"), [(0.33, False), (0.34, True)])
 def test_a_member_behind_less_than_a_third_of_the_rebalances_is_not_the_worst_offender(
     share: float, *, named: bool

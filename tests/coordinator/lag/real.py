@@ -1,5 +1,6 @@
 """A real broker's topics and groups, and the shadow coordinators that read them: what tests of lag act on."""
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -13,17 +14,23 @@ from rebalance_monitor.cluster.clients.reader import Reading, read_records
 from rebalance_monitor.cluster.ends.ends import Rounds
 from rebalance_monitor.cluster.ends.offsets import OffsetsClient
 from rebalance_monitor.coordinator.findings.outputs import GroupOut, Output, PositionsOut
+from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.following import Lag
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.decoders.rows import made_rows
 from rebalance_monitor.lab.cluster.broker import LabBroker
+from tests.oracle.formatters import run_tool
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 SETTINGS = DetectionSettings()
+Described = dict[tuple[str, str, int], tuple[int | None, int | None, int | None]]
+"""(group, topic, partition) -> committed offset, end, lag; None where the tool prints a dash."""
+
+LINE = re.compile(r"^(\S+)\s+(\S+)\s+(\d+)\s+(\d+|-)\s+(\d+|-)\s+(-?\d+|-)\s")
 TURN_MS = 60_000
 
 
@@ -53,10 +60,47 @@ def commit(broker: LabBroker, group: str, offsets: Mapping[tuple[str, int], int]
     consumer.close()
 
 
+def described(broker: LabBroker) -> Described:
+    """What Kafka's own tool says of all groups."""
+    arguments = ["--bootstrap-server", broker.bootstrap, "--describe", "--all-groups"]
+    text = run_tool("4.1.1", "group.ConsumerGroupCommand", arguments)
+    found: Described = {}
+    for line in text.splitlines():
+        told = LINE.match(line)
+        if told:
+            values = [None if one == "-" else int(one) for one in told.groups()[3:]]
+            found[told[1], told[2], int(told[3])] = (values[0], values[1], values[2])
+    return found
+
+
+def as_known(told: Described) -> Described:
+    """What the tool says of committed offsets; nothing waits that is known where the log is another one.
+
+    The tool subtracts even there, and prints a negative lag.
+    """
+    return {
+        place: (offset, end, lag if lag is None or lag >= 0 else None)
+        for place, (offset, end, lag) in told.items()
+        if offset is not None
+    }
+
+
+def lags_of(board: Board) -> Described:
+    """What a board says of all groups, as the tool says it."""
+    return {
+        (group, topic, one.partition): (one.offset, None if one.end < 0 else one.end, one.records)
+        for group, consumed in board.groups.items()
+        if consumed.lag is not None
+        for topic, of_topic in consumed.lag.topics.items()
+        for one in of_topic.partitions
+    }
+
+
 class Coordinators:
     """The shadow coordinators of a broker's offsets topic."""
 
-    def __init__(self, broker: LabBroker) -> None:
+    def __init__(self, broker: LabBroker, settings: DetectionSettings = SETTINGS) -> None:
+        self._settings = settings
         self._properties = {"bootstrap.servers": broker.bootstrap}
         self._shards: dict[int, ShardCoordinator] = {}
         self._read: dict[int, int] = {}
@@ -72,19 +116,21 @@ class Coordinators:
             for row in made_rows(decode_batch(batch)):
                 if row.shard not in self._shards:
                     state = new_shard_state(row.shard, 0, None)
-                    self._shards[row.shard] = ShardCoordinator(state, SETTINGS, "c")
+                    self._shards[row.shard] = ShardCoordinator(state, self._settings, "c")
                 said += self._shards[row.shard].on_row(row)
         self._read = ends
         return said + [one for shard in self._shards.values() for one in shard.on_clock(now)]
 
 
 class Monitor:
-    """Lag of a broker's groups; a minute passes from one look to the next, as for the first offsets."""
+    """Lag of a broker's groups; by default a minute passes from one look to the next, as for first offsets."""
 
-    def __init__(self, broker: LabBroker) -> None:
-        self._shards, self._number = Coordinators(broker), 0
+    def __init__(
+        self, broker: LabBroker, settings: DetectionSettings = SETTINGS, turn_ms: int = TURN_MS
+    ) -> None:
+        self._shards, self._number, self._turn_ms = Coordinators(broker, settings), 0, turn_ms
         self._client = OffsetsClient({"bootstrap.servers": broker.bootstrap})
-        self.lag = Lag(SETTINGS, "c")
+        self.lag = Lag(settings, "c")
         self._summaries: dict[str, dict[str, Any]] = {}
         self.found: list[Finding] = []
 
@@ -96,10 +142,10 @@ class Monitor:
         self._summaries |= {one.group: one.summary for one in said if isinstance(one, GroupOut)}
         published = {one.group: one.held for one in said if isinstance(one, PositionsOut)}
         self.found += self.lag.publish(published, now)
-        self.lag.board.want(now + TURN_MS * self._number)
+        self.lag.board.want(now + self._turn_ms * self._number)
         # Asked anew each time: for the first offsets, too.
         sample = Rounds(self._client, lambda: self._now() / 1000).sample(self.lag.board.topics)
         self.found += self.lag.on_samples([sample], self._summaries, ())
 
     def _now(self) -> int:
-        return time.time_ns() // 1_000_000 + TURN_MS * self._number
+        return time.time_ns() // 1_000_000 + self._turn_ms * self._number

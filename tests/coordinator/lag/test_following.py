@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.alerts.incidents.alert import Alerts
 from rebalance_monitor.alerts.incidents.incidents import Policy, taken
+from rebalance_monitor.alerts.incidents.suppression import Swallowing
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
@@ -214,7 +215,10 @@ def test_a_group_that_may_pause_is_not_accused() -> None:
     assert not world.found
 
 
-def test_an_incident_goes_on_over_a_restart_and_ends_with_the_group_s_members() -> None:
+EMPTY = summary("Empty", members=0)
+
+
+def test_an_incident_goes_on_over_a_restart() -> None:
     world = World()
     world.run(30)
     world.run(40, reads=(0, 1))
@@ -222,8 +226,60 @@ def test_an_incident_goes_on_over_a_restart_and_ends_with_the_group_s_members() 
     assert not [one for one in world.look(anew=True) if one.kind is Kind.CONSUMPTION_STOPPED]
     world.run(40, reads=(0, 1))
     assert len(world.of(Kind.CONSUMPTION_STOPPED)) == 1
-    (resolved,) = world.look(said=summary("Empty", members=0))
-    assert (resolved.kind, resolved.resolution) == (Kind.CONSUMPTION_STOPPED, "confirmed")
+
+
+@pytest.mark.parametrize("end", ["the members are back", "an operator skips what waits"])
+@pytest.mark.parametrize(("reads", "severity"), [((), Severity.CRITICAL), ((0, 1), Severity.WARNING)])
+def test_a_group_that_loses_its_members_keeps_its_one_alert_as_severe_until_nothing_waits(
+    reads: tuple[int, ...], severity: Severity, end: str
+) -> None:
+    world, alerts = World(), Alerts()
+
+    def tell(*found: Finding) -> list[str]:
+        for one in found:
+            for alert in taken(alerts, one, Policy()):
+                alerts[alert.fingerprint] = alert
+        held = Swallowing(alerts.values(), world.at)
+        firing = [one for one in alerts.values() if not one.resolved(world.at) and not held.swallows(one)]
+        return [f"{one.labels['kind']} {one.labels['severity']}" for one in firing]
+
+    world.run(30)
+    world.run(40, reads=reads)
+    one_alert = [f"consumption_stopped {severity}"]
+    assert tell(*world.found) == one_alert
+    emptied = finding(Kind.GROUP_EMPTY, world.at, "opened", opened_at=world.at, severity=Severity.WARNING)
+    before = len(world.found)
+    for number in range(200):
+        world.run(1, reads=(), said=EMPTY, anew=number == 100)
+        assert tell(*([emptied] if not number else []), *world.found[before:]) == one_alert
+        before = len(world.found)
+    (opened, updated) = world.of(Kind.CONSUMPTION_STOPPED)
+    assert (updated.phase, updated.incident, updated.severity) == ("updated", opened.incident, severity)
+    assert (updated.members_total, updated.details["partitions"]) == (0, 4)
+    if end == "the members are back":
+        tell(finding(Kind.GROUP_EMPTY, world.at, "resolved", opened_at=emptied.at))
+        world.run(2)
+        assert tell(*world.found[before:]) == []
+    else:
+        world.commit(dict(enumerate(world.ends)))
+        world.look(EMPTY)
+        # From now on nobody consumes, and nothing waits: that is the other alert.
+        assert tell(*world.found[before:]) == ["group_empty warning"]
+    assert [one.phase for one in world.of(Kind.CONSUMPTION_STOPPED)] == ["opened", "updated", "resolved"]
+
+
+def test_members_that_stop_one_after_the_other_are_a_page_once_nothing_moves() -> None:
+    world = World()
+    world.run(30)
+    world.run(20, reads=(0, 1))
+    world.run(10, reads=(0, 1), anew=True)
+    world.run(30, reads=())
+    (first, raised) = world.of(Kind.CONSUMPTION_STOPPED)
+    assert (first.severity, first.details["partitions"]) == (Severity.WARNING, 2)
+    assert (raised.phase, raised.incident, raised.severity) == ("updated", first.incident, Severity.CRITICAL)
+    assert [one.client_id for one in raised.members] == ["c0", "c1"]
+    world.run(40, reads=())
+    assert len(world.of(Kind.CONSUMPTION_STOPPED)) == 2
 
 
 def test_unknown_ends_are_an_unknown_lag_and_end_nothing() -> None:

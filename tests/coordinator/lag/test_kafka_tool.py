@@ -1,7 +1,6 @@
 """The lag of a real broker's groups is what Kafka's own tool says: kafka-consumer-groups --describe."""
 
 import asyncio
-import re
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -24,15 +23,20 @@ from rebalance_monitor.lab.scenario.processes import WorkerProcess
 from rebalance_monitor.lab.workers.families import FAMILIES as FAMILIES_OF_LAB
 from rebalance_monitor.lab.workers.families import why_not
 from rebalance_monitor.lab.workers.flags import Flags, typed
-from tests.coordinator.lag.real import Coordinators, commit, config, order, produce
+from tests.coordinator.lag.real import (
+    Coordinators,
+    Described,
+    as_known,
+    commit,
+    config,
+    described,
+    lags_of,
+    order,
+    produce,
+)
 from tests.oracle.formatters import run_tool
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
-Described = dict[tuple[str, str, int], tuple[int | None, int | None, int | None]]
-"""(group, topic, partition) -> committed offset, end, lag; None where the tool prints a dash."""
-
-LINE = re.compile(r"^(\S+)\s+(\S+)\s+(\d+)\s+(\d+|-)\s+(\d+|-)\s+(-?\d+|-)\s")
-
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LabBroker]:
@@ -182,19 +186,6 @@ def workers(broker: LabBroker, topic: str, records: int, folder: Path) -> None:
     assert offsets == dict.fromkeys(BUILT, records)
 
 
-def described(broker: LabBroker) -> Described:
-    """What Kafka's own tool says of all groups."""
-    arguments = ["--bootstrap-server", broker.bootstrap, "--describe", "--all-groups"]
-    text = run_tool("4.1.1", "group.ConsumerGroupCommand", arguments)
-    found: Described = {}
-    for line in text.splitlines():
-        told = LINE.match(line)
-        if told:
-            values = [None if one == "-" else int(one) for one in told.groups()[3:]]
-            found[told[1], told[2], int(told[3])] = (values[0], values[1], values[2])
-    return found
-
-
 def monitored(broker: LabBroker) -> tuple[Described, dict[tuple[str, int], int]]:
     """What the monitor makes of the offsets topic and of the ends; and its last stable offsets."""
     board, shards = Board(), Coordinators(broker)
@@ -211,18 +202,14 @@ def monitored(broker: LabBroker) -> tuple[Described, dict[tuple[str, int], int]]
             clock = partial(_later, later * TURN_S)
             board.take(Rounds(client, clock, coordinators).sample(board.topics, board.asks), ())
     coordinators.close()
-    told = {
-        (group, topic, one.partition): one
-        for group, consumed in board.groups.items()
-        if consumed.lag is not None
-        for topic, of_topic in consumed.lag.topics.items()
-        for one in of_topic.partitions
+    stable = {
+        ("held", one.partition): one.stable
+        for consumed in board.groups.values()
+        if consumed.lag is not None and "held" in consumed.lag.topics
+        for one in consumed.lag.topics["held"].partitions
+        if one.stable >= 0
     }
-    found = {
-        place: (one.offset, None if one.end < 0 else one.end, one.records) for place, one in told.items()
-    }
-    stable = {(topic, part): one.stable for (_, topic, part), one in told.items() if one.stable >= 0}
-    return found, {place: end for place, end in stable.items() if place[0] == "held"}
+    return lags_of(board), stable
 
 
 def _later(seconds: float) -> float:
@@ -330,12 +317,7 @@ def compared(broker: LabBroker, tmp_path_factory: pytest.TempPathFactory) -> Com
 def test_lag_equals_kafka_s_own_tool(situation: str, compared: Compared) -> None:
     wanted = {place: value for place, value in compared.truth.items() if place[0] in SITUATIONS[situation]}
     assert {group for group, _, _ in wanted} == SITUATIONS[situation]
-    # The tool subtracts even where the log is not the one that was read; nothing waits there that is known.
-    told = {
-        place: (offset, end, lag if lag is None or lag >= 0 else None)
-        for place, (offset, end, lag) in wanted.items()
-        if offset is not None
-    }
+    told = as_known(wanted)
     assert {place: compared.found.get(place) for place in told} == told
     if "every client" in situation:
         assert set(told.values()) == {(20, 25, 5)}

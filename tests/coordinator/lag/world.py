@@ -53,6 +53,7 @@ class World:
     begins: list[int] = field(default_factory=lambda: [0] * 4)
     stable: tuple[int, ...] = ()
     shard: int = -1
+    topic_id: str = ""
     held: Positions = field(default_factory=Positions)
     found: list[Finding] = field(default_factory=list)
 
@@ -79,7 +80,8 @@ class World:
         self.found += self.lag.publish({"g": positions.copied(self.held)}, self.at, {"g": self.shard})
         latest = {"orders": tuple(self.ends)} if known else {}
         begins = {"orders": tuple(self.begins)} if known else {}
-        sample = EndsSample(self.at - 10, self.at, latest, begins, stable={"orders": self.stable})
+        ids = {"orders": self.topic_id}
+        sample = EndsSample(self.at - 10, self.at, latest, begins, ids, stable={"orders": self.stable})
         found = self.lag.on_samples([sample], {"g": said or summary()}, {"g"} if rebalancing else ())
         self.found += found
         return found

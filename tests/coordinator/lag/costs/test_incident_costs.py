@@ -62,6 +62,32 @@ def test_a_storm_is_as_bad_as_what_waits_for_it(rate: int, severity: Severity) -
     assert told.severity is severity
 
 
+@pytest.mark.parametrize("kind", [Kind.STORM, Kind.REBALANCE_STUCK])
+@pytest.mark.parametrize(("reads", "severity"), [((), Severity.CRITICAL), ((0, 1, 2, 3), Severity.INFO)])
+def test_a_group_that_is_empty_when_its_storm_ends_is_as_severe_while_records_wait(
+    kind: Kind, reads: tuple[int, ...], severity: Severity
+) -> None:
+    """It crash loops for ten minutes, and then nobody starts it any more."""
+    world = World()
+    world.run(20)
+    opened = finding(kind, world.at, "opened", opened_at=world.at, incident="s")
+    world.run(3, reads=(), rebalancing=True)
+    world.lag.priced([opened])
+    world.run(TOTALS_KEPT + 10, reads=(), rebalancing=True)
+    empty = finding(Kind.GROUP_EMPTY, world.at, "opened", opened_at=world.at, details={"ended_by": "leave"})
+    (left,) = world.lag.priced([empty])
+    assert left.severity is Severity.INFO
+    world.run(6, reads=reads, said=summary("Empty", members=0))
+    told = world.lag.priced([replace(opened, id="r", phase="resolved", at=world.at, resolution="quiet")])
+    assert [one.severity for one in told[1:]] == [severity] * (severity is Severity.CRITICAL)
+    again = replace(empty, id="a", phase="updated", at=world.at)
+    (told_again,) = world.lag.priced([again])
+    assert told_again.severity is severity
+    world.run(3, reads=(), said=summary("Empty", members=0), anew=True)
+    (over,) = world.lag.priced([replace(empty, id="o", phase="resolved", at=world.at)])
+    assert over.details["waiting_at_stop"] == (0 if severity is Severity.CRITICAL else 5320)
+
+
 def test_a_storm_that_lasts_for_longer_than_totals_are_kept_is_no_page_for_what_always_waits() -> None:
     world = World()
     world.commit({0: 80})

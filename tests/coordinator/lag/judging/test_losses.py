@@ -139,6 +139,73 @@ def test_a_group_that_stands_still_is_warned_of_before_retention_in_segments_rea
     assert int(warned[0].details["left_ms"]) <= SETTINGS.records_expiring_ms
 
 
+@given(st.lists(st.integers(0, 600), min_size=10, max_size=40), st.booleans())
+def test_an_application_that_deletes_what_it_has_committed_is_not_warned_of_losing_records(
+    since: list[int],
+    much_waits: bool,  # noqa: FBT001
+) -> None:
+    """Kafka Streams deletes what it has committed every half a minute; samples of that come at any time."""
+    world = World(ends=[1_000_000 if much_waits else 5_000, 100, 100, 100])
+    world.commit({0: 1_000, 1: 100, 2: 100, 3: 100})
+    world.look()
+    read = 1_000
+    for committed_since in since:
+        read += 600
+        world.ends[0] += 600
+        world.begins[0] = read - committed_since
+        world.commit({0: read})
+        world.look()
+        world.at += 55_000
+    assert not world.found
+
+
+@pytest.mark.parametrize("speed", [0, 300, 700])
+def test_a_group_that_reads_more_slowly_than_retention_deletes_is_warned_before_it_loses(speed: int) -> None:
+    world = World(ends=[1_000_000, 100, 100, 100])
+    world.commit({0: 12_000, 1: 100, 2: 100, 3: 100})
+    world.look()
+    for look in range(150):
+        # A segment of 5,000 records goes every five minutes.
+        world.begins[0] = 5_000 * (look // 5)
+        lagging(world, 1, reads=speed, comes=1_000)
+        world.at += 55_000
+    warned, lost = world.of(Kind.RECORDS_EXPIRING), world.of(Kind.RECORDS_LOST)
+    assert warned[0].at < lost[0].at
+
+
+@given(st.integers(0, 100), st.integers(0, 99), st.integers(0, 100))
+def test_a_log_that_was_cut_at_its_end_is_lost_from_the_furthest_position_on_and_read_again_before_it(
+    read: int, cut: int, to: int
+) -> None:
+    world = World(topic_id="T")
+    world.commit({0: read, 1: 100, 2: 100, 3: 100})
+    world.look()
+    world.ends[0] = cut
+    world.look()
+    if to < read:
+        world.commit({0: to})
+    for _ in range(4):
+        world.look()
+    lost, again = 100 - max(read, cut), max(0, min(read, cut) - to)
+    assert [one.details["records"] for one in world.of(Kind.RECORDS_LOST)] == [lost] * (lost > 1)
+    assert [one.details["records"] for one in world.of(Kind.OFFSETS_REWOUND)] == [again] * (again > 0)
+
+
+@pytest.mark.parametrize("why", ["a topic made anew", "an old leader's answer", "no topic id"])
+def test_an_end_that_goes_back_for_another_reason_loses_nothing(why: str) -> None:
+    world = World(topic_id="" if why == "no topic id" else "T")
+    world.commit({0: 50, 1: 100, 2: 100, 3: 100})
+    world.run(3, reads=(), rate=0)
+    world.ends[0] = 60
+    world.look()
+    if why == "a topic made anew":
+        world.topic_id = "U"
+    if why == "an old leader's answer":
+        world.ends[0] = 101
+    world.run(10, reads=(), rate=0)
+    assert not world.found
+
+
 def test_a_position_of_a_topic_that_was_made_anew_did_not_go_back() -> None:
     world = World()
     world.run(10)

@@ -16,7 +16,11 @@ from tests.coordinator.lag.real import Monitor, commit, config, order, produce
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 SETTINGS = {"log.retention.check.interval.ms": "1000", "log.initial.task.delay.ms": "1000"}
-TOPICS = ("at", "beyond", "marked", "emptied", "anew", "resets")
+TOPICS = ("at", "below", "beyond", "marked", "emptied", "anew", "resets")
+SEGMENT = 1_048_576
+STANDS = 45
+"""Committed offset of the group that retention passes."""
+
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +74,14 @@ def read(consumer: Consumer, records: int) -> None:
 def found(broker: LabBroker) -> Callable[[str], list[Finding]]:
     order(broker, lambda client: client.create_topics([NewTopic(name, 1, 1) for name in TOPICS]))
     time.sleep(2)
-    for topic in ("at", "beyond", "emptied", "anew"):
+    for topic in ("at", "below", "beyond", "emptied", "anew"):
         produce(broker, topic, {0: 100})
     for _ in range(30):
         # Batches of their own, of which the member fetches one at a time.
         produce(broker, "resets", {0: 100})
     in_transaction(broker, "marked", 100)
     commit(broker, "at", {("at", 0): 60})
+    commit(broker, "below", {("below", 0): 60})
     commit(broker, "beyond", {("beyond", 0): 60})
     commit(broker, "emptied", {("emptied", 0): 40})
     commit(broker, "anew", {("anew", 0): 90})
@@ -99,6 +104,10 @@ def found(broker: LabBroker) -> Callable[[str], list[Finding]]:
         read(live, 10)
         monitor.look()
     delete(broker, "at", 60)
+    for before in (20, 35, 50):
+        delete(broker, "below", before)
+        commit(broker, "below", {("below", 0): before + 15})
+        monitor.look()
     delete(broker, "beyond", 75)
     delete(broker, "resets", 2_000)
     expire(broker, "marked")
@@ -131,11 +140,11 @@ def _position(consumer: Consumer) -> int:
     return int(message.offset())
 
 
-@pytest.mark.parametrize("group", ["at", "marked", "anew"])
+@pytest.mark.parametrize("group", ["at", "below", "marked", "anew"])
 def test_nothing_is_lost_where_all_that_went_had_been_read(
     group: str, found: Callable[[str], list[Finding]]
 ) -> None:
-    """DeleteRecords at the committed offset; a transaction's marker behind it; a topic made anew, shorter."""
+    """DeleteRecords at or below the committed offset; a transaction's marker; a topic made anew, shorter."""
     assert found(group) == []
 
 
@@ -154,3 +163,50 @@ def test_a_live_member_that_jumps_over_deleted_records_has_lost_them(
     assert 1_000 < int(told.details["records"]) <= 1_970
     # By then it had committed beyond the first offset that is left.
     assert int(told.details["committed_offset"]) > int(told.details["earliest_offset"])
+
+
+@pytest.fixture(scope="module")
+def sized(broker: LabBroker) -> dict[str, list[Finding]]:
+    """Retention by size: four segments of ten records are kept; one group reads on, one stands still."""
+    kept = {"segment.bytes": str(SEGMENT), "retention.bytes": str(4 * SEGMENT), "retention.ms": "-1"}
+    kept["file.delete.delay.ms"] = "0"
+    order(broker, lambda client: client.create_topics([NewTopic("sized", 1, 1, config=kept)]))
+    monitor, producer, end = Monitor(broker), Producer(config(broker)), 0
+    with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
+
+        def first() -> int:
+            return client.ends({"sized": 1}, Which.EARLIEST).offsets["sized"][0]
+
+        until = time.monotonic() + 300
+        while first() <= STANDS + 20 and time.monotonic() < until:
+            before = first()
+            for _ in range(12):
+                producer.produce("sized", bytes(SEGMENT // 11), partition=0)
+            assert producer.flush(30) == 0
+            end += 12
+            if end == 48:
+                commit(broker, "stands", {("sized", 0): STANDS})
+            commit(broker, "reads", {("sized", 0): end - 8})
+            # The broker deletes a segment in its own time.
+            wait_until(lambda was=before: first() > was, 3, 0.2)
+            monitor.look()
+    return {
+        group: [one for one in monitor.found if one.group == group and one.kind is not Kind.FALLING_BEHIND]
+        for group in ("stands", "reads")
+    }
+
+
+def test_retention_by_size_is_announced_before_it_passes_a_group_that_stands_still(
+    sized: dict[str, list[Finding]],
+) -> None:
+    expiring = [one for one in sized["stands"] if one.kind is Kind.RECORDS_EXPIRING]
+    lost = [one for one in sized["stands"] if one.kind is Kind.RECORDS_LOST]
+    assert expiring[0].phase == "opened"
+    assert 0 < int(expiring[0].details["left_ms"]) < 3_600_000
+    assert expiring[0].at < lost[0].at
+    for one in lost:
+        assert int(one.details["records"]) == int(one.details["earliest_offset"]) - STANDS
+
+
+def test_retention_by_size_says_nothing_of_a_group_that_reads_on(sized: dict[str, list[Finding]]) -> None:
+    assert sized["reads"] == []

@@ -14,6 +14,7 @@ from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.lag.judging.unowned import METADATA_MS, assigned
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.state.state_machine import Status
 from tests.coordinator.support.timeline import T0, Client, Topic, outputs
 
 SETTINGS = DetectionSettings()
@@ -147,6 +148,20 @@ def test_what_the_brokers_do_not_confirm_is_never_claimed(answer: str) -> None:
     driver, said = Driver(), summaries((0, [MISSING]))
     for at in range(20_000, 3 * METADATA_MS, 30_000):
         assert driver.batch(at, said, *((-1, 4) if answer == "unknown" else ()), gone=answer == "gone") == []
+
+
+def test_a_group_that_is_being_assigned_anew_lacks_what_it_lacked() -> None:
+    driver, said = Driver(), summaries((0, [MISSING]))
+    driver.batch(20_000, said, 5)
+    (opened,) = driver.batch(20_000 + METADATA_MS, said, 8)
+    assert opened.severity is Severity.CRITICAL
+    for number, state in enumerate((Status.ASSIGNING, Status.RECONCILING), 1):
+        unsettled = {"g": said["g"] | {"state": state}}
+        assert driver.batch(20_000 + METADATA_MS + 5_000 * number, unsettled, 9) == []
+    again = summaries((0, [MISSING]), (35_000 + METADATA_MS, [MISSING]))
+    for later in range(36_000, 66_000, 5_000):
+        assert driver.batch(later + METADATA_MS, again, 9) == []
+    assert driver.opened == {opened.id}
 
 
 def test_a_topic_that_is_deleted_or_a_group_that_empties_ends_it() -> None:

@@ -1,0 +1,134 @@
+"""Logs that lost their end: a leader without the newest records took over (unclean leader election).
+
+The end of such a partition goes back although its topic is the same one. What stood between the new end and
+the old one is gone: a group that had not read it has lost it, and one that had read it and begins anew before
+the new end reads again. A commit may come late, and a topic that was made anew looks the same until the brokers
+have described it. So a cut is judged at the next sample with first offsets, by the furthest position since:
+what is reported is the least that it can have been. An end that is back at the next sample was one that an old
+leader answered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from rebalance_monitor.coordinator.lag.consumed import Consumed
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
+
+PUBLISHED_MS = 10_000
+"""Commits from before the cut have been published so long after it."""
+
+MOST = 1_000
+"""Cuts that wait to be judged at most; the oldest is dropped."""
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Shortened(NamedTuple):
+    """An end that went back: the partition, and its end before and now."""
+
+    topic: str
+    partition: int
+    before: int
+    end: int
+
+
+@dataclass(slots=True)
+class _Cut:
+    """A partition whose end went back from `before` to `end` at a sample of `at` (ms).
+
+    `topic_id`: of its topic. `is_sure`: the next sample had the new end, too. `furthest`: group -> its
+    furthest position. `back`: group -> where its position went back to.
+    """
+
+    at: int
+    before: int
+    end: int
+    topic_id: str
+    is_sure: bool = False
+    furthest: dict[str, int] = field(default_factory=dict)
+    back: dict[str, int] = field(default_factory=dict)
+
+
+class Judged(NamedTuple):
+    """What a cut did to a group: its furthest position, records lost unread, records it reads again.
+
+    `to`: where its position went back to, UNKNOWN if it did not. `end`: the end of the log just after the cut.
+    """
+
+    place: Place
+    furthest: int
+    lost: int
+    again: int
+    to: int
+    end: int
+
+
+class Cuts:
+    """Follows the cuts that are not judged yet."""
+
+    def __init__(self) -> None:
+        self._cuts: dict[Place, _Cut] = {}
+
+    def concerned(self) -> AbstractSet[str]:
+        """Return the groups that had a position in a partition which was cut."""
+        return {group for cut in self._cuts.values() for group in cut.furthest}
+
+    def on_sample(
+        self, sample: EndsSample, shortened: Iterable[Shortened], groups: Mapping[str, Consumed]
+    ) -> None:
+        """Take the ends that went back at a sample, before its groups are judged."""
+        for place, cut in list(self._cuts.items()):
+            end = sample.end(*place)
+            if end >= cut.before and not cut.is_sure:
+                del self._cuts[place]
+            cut.is_sure = cut.is_sure or end != UNKNOWN
+        for one in shortened:
+            place = one.topic, one.partition
+            cut = _Cut(sample.at, one.before, one.end, sample.ids.get(one.topic, ""))
+            for group, consumed in groups.items():
+                held = consumed.places.get(*place) if one.topic in consumed.places.topics else None
+                if held is not None:
+                    cut.furthest[group] = held.offset
+            if cut.topic_id and cut.furthest:
+                self._cuts[place] = cut
+        while len(self._cuts) > MOST:
+            del self._cuts[next(iter(self._cuts))]
+
+    def deferred(self, group: str, place: Place, before: int, now: int) -> bool:
+        """Whether a position that went back from `before` to `now` is judged with a cut of its partition."""
+        cut = self._cuts.get(place)
+        if cut is None or group not in cut.furthest:
+            return False
+        cut.furthest[group], cut.back[group] = max(cut.furthest[group], before), now
+        return True
+
+    def judged(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Judged]:
+        """Return what cuts did to a group, once, at a sample with first offsets."""
+        found = []
+        for place, cut in list(self._cuts.items()):
+            held = consumed.places.get(*place)
+            if group not in cut.furthest or held is None or sample.at < cut.at + PUBLISHED_MS:
+                continue
+            furthest, to = max(cut.furthest.pop(group), held.offset), cut.back.get(group, UNKNOWN)
+            if cut.topic_id == sample.ids.get(place[0], ""):
+                lost = cut.before - max(furthest, cut.end)
+                again = min(furthest, cut.end) - to if to != UNKNOWN else 0
+                found.append(Judged(place, furthest, max(0, lost), max(0, again), to, cut.end))
+            if not cut.furthest:
+                del self._cuts[place]
+        return found
+
+    def forget(self, group: str) -> None:
+        """Forget a group that is gone."""
+        for place, cut in list(self._cuts.items()):
+            if cut.furthest.pop(group, None) is not None and not cut.furthest:
+                del self._cuts[place]
