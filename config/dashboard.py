@@ -20,10 +20,14 @@ class Metrics(Section):
     max_groups: int = Field(
         default=500,
         ge=0,
-        description="Groups with series of their own, at most: up to 40 each, and two for each of the 20 "
-        "topics "
-        "with most lag. The others are summed up as `(other)`. "
-        "A scrape costs the driver some 0.5 ms of CPU a group.",
+        description="Groups with series of their own, at most: up to 40 each. The others are summed up as "
+        "`(other)`. A scrape costs the driver 0.5 ms of CPU a group.",
+    )
+    lag_groups: int = Field(
+        default=10_000,
+        ge=0,
+        description="Groups with lag by topic, at most (0.1 ms each): two series for each of the 20 topics "
+        "with most.",
     )
     names: tuple[Literal["kafka_exporter", "kminion"], ...] = Field(
         default=(),

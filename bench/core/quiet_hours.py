@@ -74,7 +74,7 @@ def played(seed: int, profile: str = "healthy") -> Quiet:
         measured += sum(one.records is not None for one in (getattr(batch, "lags", None) or {}).values())
 
     replay.watch = count
-    found = list(replay.run(_ticks(made), Samples(samples(made)), Samples(_ends(made))))
+    found = list(replay.run(ticks(made), Samples(samples(made)), Samples(ends_of(made))))
     false = [one for one in found if _is_false(one)]
     return Quiet(
         seed,
@@ -105,7 +105,7 @@ def _is_so(one: Finding) -> bool:
     )
 
 
-def _ticks(made: Simulation) -> Iterator[Tick]:
+def ticks(made: Simulation) -> Iterator[Tick]:
     """Yield the rows second by second, each when it has been written."""
     rows, place = made.rows, 0
     now, end = made.plan.epoch + TICK_MS, made.plan.epoch + int(made.plan.length)
@@ -117,7 +117,8 @@ def _ticks(made: Simulation) -> Iterator[Tick]:
         now += TICK_MS
 
 
-def _ends(made: Simulation) -> Iterator[EndsSample]:
+def ends_of(made: Simulation) -> Iterator[EndsSample]:
+    """Yield the ends of all topics, every few seconds."""
     at = made.plan.epoch + EVERY_MS
     while at < made.plan.epoch + made.plan.length:
         latest: dict[str, list[int]] = {}

@@ -41,24 +41,24 @@ _MEMBER_DETAILS = {
 _WAITED = {
     "waiting_at_stop": "records waiting before the stop",
     "waiting_peak": "most records waiting since",
-    "caught_up_at": "when no more waited than before, ms",
+    "caught_up_at": "when it had caught up, ms",
 }
 _IMPACT = {"impact": "what waits: nothing, usual, waiting, unknown"}
 _COST = {
     **_WAITED,
-    "partition_seconds": "partitions times how long they stood still, at most",
+    "partition_seconds": "the partitions' stop times, summed, s",
     **_IMPACT,
 }
 _LAG_DETAILS = {
     "topic": "topic of the worst partition",
     "partition": "its number",
     "partitions": "partitions like it",
-    "waiting": "records that wait in these partitions",
+    "waiting": "records waiting there",
     "age_ms": "age of the oldest of them, ms",
-    "since": "since when more waits than at the last move, ms",
-    "committed_offset": "committed offset of the worst partition",
+    "since": "since when more waits, ms",
+    "committed_offset": "its committed offset",
     "window_ms": "the window, ms",
-    "empty_at": "since when the group has no members, ms",
+    "empty_at": "when the last member left, ms",
 }
 _WORST = ("worst_client", "worst_host", "worst_member", "worst_instance")
 NAMES_IN_DETAILS = frozenset({*_WORST, "held_by", "instance_id", "previous_member_id"})
@@ -93,7 +93,7 @@ KINDS: dict[Kind, KindSpec] = {
             "arrived": "records that came while all partitions stood still, by the ends at both moments",
             "caught_up_ms": "from the end of the last rebalance until it had caught up, ms",
             **_WAITED,
-            "partition_seconds": "partitions times how long they stood still, at most",
+            "partition_seconds": "the partitions' stop times, summed, s",
         },
     ),
     Kind.REBALANCE_FAILED: _once(
@@ -338,7 +338,7 @@ KINDS: dict[Kind, KindSpec] = {
             "records": "records lost in all of them",
             "committed_offset": "committed offset of that partition",
             "earliest_offset": "its earliest offset now",
-            "cut_to": "its end just after an unclean leader election",
+            "cut_to": "its end after an unclean election",
         },
     ),
     Kind.RECORDS_EXPIRING: _phased(

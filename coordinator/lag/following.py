@@ -204,7 +204,8 @@ class Lag:
 
     def priced(self, findings: Iterable[Finding]) -> list[Finding]:
         """Return findings with what they cost so far, and what else these costs change."""
-        priced, ended = list[Finding](), list[tuple[str, Stopped, Consumed]]()
+        priced: list[Finding] = []
+        ended: list[tuple[str, Stopped, Consumed]] = []
         for finding in findings:
             group = finding.group or ""
             consumed = self.board.groups.get(group)

@@ -2,9 +2,9 @@
 
 Retention deletes whole segments: the first offset of a partition rests, and then jumps. So one jump shows no
 rate. From two jumps on the gap is compared as it is just after each: it closes if the group reads more slowly
-than retention deletes. An application that deletes what it has committed (DeleteRecords, as Kafka Streams does
-with repartition topics) leaves a gap, too, of whatever it committed since: at most of one jump. So the gap of
-a group that reads must have closed by two.
+than retention deletes. An application that deletes what it has committed (DeleteRecords, as Kafka Streams
+does with repartition topics) leaves a gap, too, of what it committed since: at most that of one jump. So the
+gap of a group that reads must have closed by two.
 
 A group that retention has passed reads on at the new first offset, or at the end (`auto.offset.reset`), and
 commits that before anybody asks for first offsets again. What was deleted then lies between two commits. It
@@ -34,8 +34,8 @@ class Near(NamedTuple):
     """A partition whose first offset is followed (`FOLLOWED`). Times in ms.
 
     `at`: of the sample of the two offsets. `speed`: records a ms that the group read from the sample before
-    to this one. `jumps`: time, gap and committed offset just after each of the last jumps of the first offset,
-    oldest first.
+    to this one. `jumps`: time, gap and committed offset just after each of the last jumps of the first
+    offset, oldest first.
     """
 
     at: int

@@ -28,6 +28,7 @@ from rebalance_monitor.dashboard.view.incidents import by_group
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.dashboard.metrics.tallies import GroupTally, Histogram, Mark, Tallies
     from rebalance_monitor.dashboard.view.group_view import GroupView
     from rebalance_monitor.dashboard.view.incidents import Incident
@@ -153,13 +154,27 @@ class SnapshotCollector(Collector):
             label_of = self._tallies.places.label
             _teams(page, {label_of(name) for name in known.groups}, self._team_of)
             seated = {name: one for name, one in known.lags.items() if label_of(name) == name != OTHER}
-            members = {name: _members(view) for name, view in known.groups.items() if label_of(name) == name}
+            more = self._more(known, seated)
+            shown = seated | more
+            members = {
+                name: _members(view)
+                for name, view in known.groups.items()
+                if label_of(name) == name or name in more
+            }
+        for name, lag in more.items():
+            lag_series.add_topics(page.add, name, lag)
         partitions = lag_series.add_partitions(page.add, seated, self._wanted)
         _incidents(page, known, self._team_of)
         _health(page, known.health, self._clock())
         yield from (family for family in page.families.values() if family.samples)
-        shown = Shown(_text(known.cluster), seated, partitions, members)
-        yield from compatible.families(self._wanted.names, shown, _text)
+        others = Shown(_text(known.cluster), shown, partitions, members)
+        yield from compatible.families(self._wanted.names, others, _text)
+
+    def _more(self, known: Known, seated: Mapping[str, GroupLag]) -> dict[str, GroupLag]:
+        """Return the groups that have only lag by topic: by name, so the same ones at each scrape."""
+        room, may = self._wanted.groups - len(seated), self._tallies.places.may_have_series
+        rest = sorted(name for name in known.lags.keys() - seated.keys() if may(name)) if room > 0 else []
+        return {name: known.lags[name] for name in rest[:room]}
 
 
 def _teams(page: _Page, labels: Iterable[str | None], team_of: Callable[[str], str]) -> None:

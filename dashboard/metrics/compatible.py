@@ -1,6 +1,6 @@
 """Lag under the names of other exporters, so that dashboards and alerts made for them go on working.
 
-For the groups that have series of their own, switched on by `metrics.names`: by group and topic, and by
+For the groups that have lag by topic, switched on by `metrics.names`: by group and topic, and by
 partition for the groups of `metrics.partitions`. The label `cluster` stands in front, which neither of the
 exporters has. docs/metrics.md has the table.
 """

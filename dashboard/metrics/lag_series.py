@@ -1,4 +1,7 @@
-"""The series of lag: by group, by topic, and by partition for the groups that are chosen for it."""
+"""The series of lag: by group, by topic, and by partition for the groups that are chosen for it.
+
+Lag by topic is given of more groups than have the other series: it is what dashboards of lag are made of.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +27,14 @@ class Wanted(NamedTuple):
     """What is given of lag beside groups and topics.
 
     names: other exporters under whose names it is given as well (compatible.py). partitions: patterns of
-    groups whose lag is given by partition; most: partitions that have series at most.
+    groups whose lag is given by partition; most: partitions that have series at most. groups: how many have
+    lag by topic at most.
     """
 
     names: Sequence[str] = ()
     partitions: Sequence[str] = ()
     most: int = 0
+    groups: int = 0
 
 
 def add_group(add: Add, group: str, lag: GroupLag | None) -> None:
@@ -37,6 +42,11 @@ def add_group(add: Add, group: str, lag: GroupLag | None) -> None:
     if lag is None:
         return
     _add_sums(add, group, [lag])
+    add_topics(add, group, lag)
+
+
+def add_topics(add: Add, group: str, lag: GroupLag) -> None:
+    """Add a group's lag by topic, for the topics that have most."""
     topics = nsmallest(TOPICS, lag.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
     for topic, found in sorted(topics):
         if found.records is not None:

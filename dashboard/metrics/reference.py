@@ -30,8 +30,9 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 - Every series has the label `cluster`: `cluster_name` of the configuration, else the cluster's id.
 - No member, client or host is ever a label. Labels that grow are `group` and, for lag, `topic` (of a group
-  the {topics} with most lag) and `partition` (of groups that `metrics.partitions` matches). At most
-  `metrics.max_groups` groups that `metrics.allow` matches have series of their own. A group in trouble takes
+  the {topics} with most lag) and `partition` (of groups that `metrics.partitions` matches). Of the
+  groups that `metrics.allow` matches at most `metrics.max_groups` have series of their own, and at most
+  `metrics.lag_groups` have lag by topic. A group in trouble takes
   the place of a quiet one. The others are summed up as `group="{other}"`. Groups that `metrics.deny` matches
   have no series at all.
 - A group's series vanish with the group, or with its place. A group that changes from `{other}` to series of
@@ -45,7 +46,7 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 
 NAMED = """\
 `metrics.names` gives lag under these names as well, so that dashboards and alerts made for another exporter
-go on working: of groups with series of their own, by partition of those that `metrics.partitions` matches.
+go on working: of `metrics.lag_groups` groups, by partition of those that `metrics.partitions` matches.
 Unknown lag is absent, where kafka_exporter has -1. Metrics of topics and brokers are not given.
 
 """

@@ -129,14 +129,16 @@ class Places:
                 del self._seats[held][group]
                 self._sit(group, max(held, rank))
             return group
-        label = self.label(group)
-        # A group may go by the very name of the sum: it is part of it.
-        if label is None or group == OTHER or not self._allowed.match(group):
-            return label
+        if not self.may_have_series(group):
+            return self.label(group)
         if self.is_full and not self._evict(rank):
             return OTHER
         self._sit(group, rank)
         return group
+
+    def may_have_series(self, group: str) -> bool:
+        """Whether series of its own are allowed; a group of the very name of the sum is part of it."""
+        return group != OTHER and not self._denied.match(group) and bool(self._allowed.match(group))
 
     @property
     def is_full(self) -> bool:

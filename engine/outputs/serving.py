@@ -82,7 +82,7 @@ class Serving:
             "python": platform.python_version(),
             "spark": _version("pyspark"),
         }
-        wanted = Wanted(limits.names, limits.partitions, limits.max_partitions)
+        wanted = Wanted(limits.names, limits.partitions, limits.max_partitions, limits.lag_groups)
         of_group = partial(team_of, teams=settings.detection.teams)
         self.metrics = registry_of(
             SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted, of_group)

@@ -4,8 +4,8 @@ A finding that stops consumption is given the group's records waiting at the las
 and the most of any sample since. While its incident is open the samples go on: when no more wait than before,
 it has caught up. That, and a severity that the lag raises (`impact.py`), are published as an update. A
 group that is empty when its storm or its stuck rebalance ends still waits for what that stopped:
-`group_empty` goes on with its cost and its severity. A finding without samples on both sides carries nothing: not zero. A roll-up carries the sums of the groups that
-it lists.
+`group_empty` goes on with its cost and its severity. A finding without samples on both sides carries nothing:
+not zero. A roll-up carries the sums of the groups that it lists.
 """
 
 from __future__ import annotations
@@ -199,7 +199,8 @@ class Costs:
         weight = impact(consumed.totals, ended.since, ended.usual)
         if last.kind not in _STOPPING or weight is not Impact.WAITING:
             return []
-        found, at = list[Finding](), consumed.totals[-1][0]
+        found: list[Finding] = []
+        at = consumed.totals[-1][0]
         for incident, known in self._open.get(group, {}).items():
             empty = from_json(known.finding)
             severity = self._settings.severity_of(empty.kind, group, last.severity)

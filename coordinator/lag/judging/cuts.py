@@ -1,11 +1,11 @@
 """Logs that lost their end: a leader without the newest records took over (unclean leader election).
 
-The end of such a partition goes back although its topic is the same one. What stood between the new end and
-the old one is gone: a group that had not read it has lost it, and one that had read it and begins anew before
-the new end reads again. A commit may come late, and a topic that was made anew looks the same until the brokers
-have described it. So a cut is judged at the next sample with first offsets, by the furthest position since:
-what is reported is the least that it can have been. An end that is back at the next sample was one that an old
-leader answered.
+The end of such a partition goes back although its topic is the same one. What stood between the new end
+and the old one is gone: a group that had not read it has lost it. A group that had read it, and begins anew
+before the new end, reads again what is left. A commit may come late, and a topic that was made anew looks the
+same until the brokers have described it. So a cut is judged at the next sample with first offsets, by the
+furthest position since: what is reported is the least that it can have been. An end that is back at the next
+sample was an old leader's answer.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class _Cut:
 class Judged(NamedTuple):
     """What a cut did to a group: its furthest position, records lost unread, records it reads again.
 
-    `to`: where its position went back to, UNKNOWN if it did not. `end`: the end of the log just after the cut.
+    `to`: where its position went back to, UNKNOWN if it did not. `end`: that of the log just after.
     """
 
     place: Place

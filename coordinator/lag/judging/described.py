@@ -62,7 +62,7 @@ def described(
     summary: Mapping[str, Any],
     settings: DetectionSettings,
 ) -> Described:
-    """Return what a finding says of the partitions that a verdict is about; `settings`: those of the group."""
+    """Return what a finding says of the partitions of a verdict; `settings`: those of the group."""
     hits = [hit for hit in hits if not hit.lag.waits_for_transaction] or hits
     worst = max(hits, key=lambda hit: (hit.lag.records or 0, hit.topic, -hit.lag.partition))
     track = worst.track

@@ -105,7 +105,8 @@ class Losses:
 
     def _cut(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         """Return what a group lost, and reads again, because logs were cut at their end."""
-        lost, again = list[Change](), list[Change]()
+        lost: list[Change] = []
+        again: list[Change] = []
         for one in self.cuts.judged(group, consumed, sample):
             topic, partition = one.place
             topic_lag = consumed.lag.topics.get(topic) if consumed.lag is not None else None

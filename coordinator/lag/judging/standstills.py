@@ -110,9 +110,10 @@ class Standstills:
 
     def on_empty(self, group: str, consumed: Consumed, summary: Mapping[str, Any]) -> list[Finding]:
         """Let what a group has open go on while it has no members; `summary`: its last one."""
-        lag, found = consumed.lag, list[Finding]()
+        found: list[Finding] = []
+        lag = consumed.lag
         if lag is None:
-            return []
+            return found
         for name, known in list(self._open.get(group, {}).items()):
             track = consumed.track(known.topic, known.partition)
             if track is None or track.lag == 0:

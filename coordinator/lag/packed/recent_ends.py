@@ -32,7 +32,8 @@ class TopicEnds:
 
     def add(self, at: int, ends: Sequence[int]) -> list[tuple[int, int, int]]:
         """Take a sample of all partitions; return those whose end went back: number, end before, and now."""
-        found, shortened = array("q", ends), list[tuple[int, int, int]]()
+        found = array("q", ends)
+        shortened: list[tuple[int, int, int]] = []
         if self.rows:
             self._fit(len(found))
             found.extend([UNKNOWN] * (len(self.rows[-1]) - len(found)))

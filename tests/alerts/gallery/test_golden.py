@@ -114,7 +114,7 @@ def test_every_row_of_details_is_shown_by_the_opening_or_the_closing_example(kin
     made += [replace(examples.roll_up(phase), kind=kind) for phase in phases if kind in ROLLED_UP]
     shown = [plain.render(message_of(one)) for one in made]
     for label, template in DETAIL_ROWS[kind]:
-        optional = {"cadence_ms", "seen", "topic", "twice"} & set(keys_of(template))
+        optional = {"cadence_ms", "empty_at", "seen", "topic", "twice"} & set(keys_of(template))
         in_lead = label == "Most frequent" and main_offender(examples.example(kind).details)
         assert optional or in_lead or any(f"\n  {label} " in said for said in shown), label
 

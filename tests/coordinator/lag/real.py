@@ -123,7 +123,7 @@ class Coordinators:
 
 
 class Monitor:
-    """Lag of a broker's groups; by default a minute passes from one look to the next, as for first offsets."""
+    """Lag of a broker's groups; a minute passes from one look to the next, if not told otherwise."""
 
     def __init__(
         self, broker: LabBroker, settings: DetectionSettings = SETTINGS, turn_ms: int = TURN_MS

@@ -38,6 +38,7 @@ from tests.oracle.formatters import run_tool
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
 
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LabBroker]:
     with LabBroker() as started:

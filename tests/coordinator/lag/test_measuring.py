@@ -16,6 +16,7 @@ from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
 from rebalance_monitor.coordinator.lag.measuring import FRESH_MS, Windows
 from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
+from rebalance_monitor.coordinator.lag.retention import FOLLOWED
 from rebalance_monitor.coordinator.lag.windows import MARKER, Owner, Track, Verdict, judge
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
@@ -147,7 +148,7 @@ class OneByOne:
                 if begin > place.offset + MARKER and self.kept[group].get(key):
                     self.losing.add(group)
                 self.kept[group][key] = begin <= place.offset + MARKER
-            if waiting and 0 <= begin <= place.offset < begin + waiting:
+            if waiting and 0 <= begin <= place.offset < begin + FOLLOWED * waiting:
                 self.losing.add(group)
         return found
 

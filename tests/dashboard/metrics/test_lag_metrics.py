@@ -62,6 +62,19 @@ def test_groups_and_topics_are_bounded_and_the_others_are_summed_up() -> None:
     assert found["rebalance_monitor_group_lag_records", OTHER] == 3 * sum(many.values())
 
 
+def test_lag_by_topic_is_given_of_more_groups_than_the_other_series_but_of_none_that_is_denied() -> None:
+    groups = {f"g{number}": {"members": 2} for number in range(6)}
+    update = Update(groups=groups, lags=dict.fromkeys(groups, lag(orders=7)))
+    limits = Limits(deny=("g4",), max_groups=1)
+    found = scrape(update, limits, Wanted(("kminion",), groups=4))
+    shown = ["g0", "g1", "g2", "g3"]
+    for name in ("rebalance_monitor_group_topic_lag_records", "kminion_kafka_consumer_group_topic_lag"):
+        assert sorted(key[1] for key in found if key[0] == name) == shown
+    assert found["kminion_kafka_consumer_group_members", "g3"] == 2
+    assert ("rebalance_monitor_group_lag_records", "g3") not in found
+    assert found["rebalance_monitor_group_lag_records", OTHER] == 4 * 7
+
+
 BOTH = ("kafka_exporter", "kminion")
 
 

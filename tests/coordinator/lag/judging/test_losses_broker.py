@@ -22,7 +22,6 @@ STANDS = 45
 """Committed offset of the group that retention passes."""
 
 
-
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LabBroker]:
     with LabBroker(settings=SETTINGS) as started:

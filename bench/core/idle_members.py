@@ -1,0 +1,94 @@
+"""What the ends of topics tell of clients that do not commit when idle: departures with and without them.
+
+`python -m bench.core.idle_members --groups 40` simulates so many groups of each such family at production
+timings, with faults, and replays each twice: from records and probe samples alone, and with the ends of its
+topics, too. Counted are members that the coordinator removed for a fault: how many were named with the right
+cause and with a wrong one (at the confidence that notifies), and of how many a finding said before their
+removal that they stand still or are silent.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import TYPE_CHECKING
+
+import click
+
+from bench.core.quiet_hours import ends_of, ticks
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.engine.replay.replaying import Replay, Samples
+from rebalance_monitor.lab.simulator import draw_plan, simulate
+from rebalance_monitor.lab.simulator.samples import samples
+from rebalance_monitor.lab.simulator.truth import Removed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.lab.simulator import Simulation
+    from rebalance_monitor.lab.simulator.truth import Removal
+
+FAMILIES = ("librdkafka", "franz-go", "sarama", "kafka-go", "kafkajs")
+FIRST_SEED = 4_000_000
+RIGHT: dict[Removed, frozenset[Cause]] = {
+    Removed.EXPIRED: frozenset({Cause.SESSION_TIMEOUT, Cause.STATIC_MEMBER_EXPIRED}),
+    Removed.POLL: frozenset({Cause.POLL_INTERVAL_EXCEEDED}),
+    Removed.JOIN_DEADLINE: frozenset({Cause.JOIN_DEADLINE_MISSED}),
+}
+STANDS = frozenset({Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED, Kind.MEMBER_SILENT})
+LEVEL = DetectionSettings().attribution_confidence
+
+
+def found_in(made: Simulation, *, with_ends: bool) -> list[Finding]:
+    """Return what a simulation's records and samples lead to."""
+    replay = Replay(DetectionSettings(), "simulated")
+    ends = Samples(ends_of(made) if with_ends else iter(()))
+    return list(replay.run(ticks(made), Samples(samples(made)), ends))
+
+
+def counted(removals: Iterable[Removal], found: Iterable[Finding]) -> Counter[str]:
+    """Count the members that were removed for a fault, and what was said of them."""
+    claims: dict[str, set[Cause]] = {}
+    seen: dict[str, float] = {}
+    for one in found:
+        for cause in one.causes:
+            if cause.member_id and cause.confidence >= LEVEL:
+                claims.setdefault(cause.member_id, set()).add(cause.cause)
+        for member in one.members if one.kind in STANDS else ():
+            seen[member.member_id] = min(one.at, seen.get(member.member_id, one.at))
+    counts: Counter[str] = Counter()
+    for removal in removals:
+        right = RIGHT.get(removal.cause)
+        if right is None or not removal.seen or removal.fault == "pause":
+            continue
+        said = claims.get(removal.member, set())
+        counts["removed"] += 1
+        counts["right"] += bool(said & right)
+        counts["wrong"] += bool(said and not said & right)
+        counts["before"] += seen.get(removal.member, removal.at) < removal.at
+    return counts
+
+
+@click.command()
+@click.option("--groups", default=40, show_default=True, help="Simulated groups of each family.")
+def main(groups: int) -> None:
+    """Print a table: family, removed members, and what was said of them without and with ends."""
+    click.echo("| family | removed for a fault | named right | named wrongly | noticed before the removal |")
+    click.echo("|---|---|---|---|---|")
+    for number, family in enumerate(FAMILIES):
+        without: Counter[str] = Counter()
+        with_ends: Counter[str] = Counter()
+        first = FIRST_SEED + 10_000 * number
+        for seed in range(first, first + groups):
+            made = simulate(draw_plan(Random(seed), family=family), seed)  # noqa: S311 - a simulation
+            without += counted(made.truth.removals, found_in(made, with_ends=False))
+            with_ends += counted(made.truth.removals, found_in(made, with_ends=True))
+        cells = [f"{without[name]} → {with_ends[name]}" for name in ("right", "wrong", "before")]
+        click.echo(f"| {family} | {with_ends['removed']} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
