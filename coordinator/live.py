@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
     from rebalance_monitor.coordinator.refine.listed_members import Listed
     from rebalance_monitor.coordinator.refine.reattribution import More
-    from rebalance_monitor.coordinator.refine.waiting_records import Came
+    from rebalance_monitor.coordinator.refine.waiting_records import Ends
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
     _Memory = dict[str, Any]
@@ -165,20 +165,20 @@ class Live:
         findings: Iterable[Finding],
         off: Collection[int] = (),
         served: Mapping[int, Collection[int]] = MappingProxyType({}),
-        came: Came | None = None,
+        ends: Ends | None = None,
     ) -> list[Finding]:
         """Refine findings by samples; findings that a move of the coordinator explains are left out.
 
         `off`: brokers whose clocks are wrong, so that samples give no times for their groups; -1: groups with
-        an unknown broker. `served`: shard -> times (ms) of commits in it. `came`: when a record was written,
-        by the ends of topics. Many members that departed by one cause become one finding here.
+        an unknown broker. `served`: shard -> times (ms) of commits in it. `ends`: those of the topics. Many
+        members that departed by one cause become one finding here.
         """
         out, self._off = [], off
         known = list(findings)
         self._serve(served)
         for found in known:
             self._outages.learn(found, self._moves.leader(found.shard))
-        for found in timed(known, self._bounded, self._listed_departure, self._settings, self._more(came)):
+        for found in timed(known, self._bounded, self._listed_departure, self._settings, self._more(ends)):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._suppressed.keep(found)
@@ -241,7 +241,7 @@ class Live:
     def _listed_departure(self, found: Finding, member_id: str) -> Listed | None:
         return listed_members.departure_of(self._look_back(found), found, member_id)
 
-    def _more(self, came: Came | None) -> More:
+    def _more(self, ends: Ends | None) -> More:
         """Return what completes the evidence of a departed member: outages, and the ends of its topics."""
 
         def more(found: Finding, member: MemberEntry, one: Departed, ended: int) -> Departed:
@@ -251,7 +251,9 @@ class Live:
             seen = outages.with_reload(one, ended, away, moved_at)
             if woke >= 0 and seen is one:
                 seen = outages.with_pause(one, ended, woke)
-            return seen if came is None else with_work(seen, ended, member.partitions or 0, came)
+            if ends is None:
+                return seen
+            return with_work(seen, ended, member.partitions or 0, ends, found.group or "")
 
         return more
 
@@ -263,7 +265,7 @@ class Live:
         group = self._groups.get(finding.group or "")
         if group is None or not group.stuck:
             return finding
-        more = self._more(None if self._board is None else self._board.came_at)
+        more = self._more(self._board)
         return timed([finding], self._bounded, self._listed_departure, self._settings, more)[0]
 
     def _overruled(self, finding: Finding) -> bool:

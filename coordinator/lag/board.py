@@ -183,6 +183,12 @@ class Board:
         known = self._ends.get(topic)
         return None if known is None else known.came_at(partition, offset)
 
+    def quiet_at(self, group: str) -> int | None:
+        """Return when (ms) nothing waited for a group, if that is so at the newest sample."""
+        known = self.groups.get(group)
+        lag = known.lag if known is not None else None
+        return lag.as_of if lag is not None and lag.records == 0 and not lag.unknown else None
+
     def _learn(self, sample: EndsSample) -> None:
         self.shortened = []
         for topic, ends in sample.latest.items():

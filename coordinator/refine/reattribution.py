@@ -25,6 +25,7 @@ from rebalance_monitor.coordinator.departure.verdicts import (
     severity_of,
     verdicts,
 )
+from rebalance_monitor.coordinator.findings import massed
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
     HELD_BY,
@@ -38,7 +39,7 @@ from rebalance_monitor.coordinator.findings.finding import (
     record_anchor,
 )
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
-from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.rebalance import report
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import maybe_removed
@@ -104,18 +105,28 @@ def timed(
             continue
         plain, judged = _reattribute(finding, bounded, went, more)
         again |= {(finding.id, one.member.member_id) for one in judged}
-        out.append(_with_causes(plain, judged))
         claims = []
         departed = int(plain.details.get("left", 0)) or plain.members_affected or len(judged)
         kinds = kinds_by([one.causes for one in judged], departed, settings)
         for one, claimed in zip(judged, kinds, strict=True):
             stood = beside_them.get((finding.id, one.member.member_id), [])
             claims += [] if claimed is None else [_beside(plain, stood, one, claimed, settings)]
-        out += claims
+        out += [_with_severity(_with_causes(plain, judged), judged, claims, settings), *claims]
         listed = sum(member.role == "left" for member in plain.members)
         if judged and int(plain.details.get("left", 0)) > listed:
             left[finding.id] = {one.kind for one in claims}
     return out
+
+
+def _with_severity(
+    finding: Finding, judged: Sequence[_Judged], claims: Sequence[Finding], settings: DetectionSettings
+) -> Finding:
+    """Return `group_empty` as loud as the faults that are left of the members which were judged again."""
+    if finding.kind is not Kind.GROUP_EMPTY or len(judged) < (finding.members_affected or len(judged) or 1):
+        return finding
+    group = finding.group or ""
+    usual = Severity.CRITICAL if settings.is_always_on(group) else KINDS[finding.kind].severity
+    return replace(finding, severity=settings.severity_of(finding.kind, group, massed.loudest(claims, usual)))
 
 
 def _about(finding: Finding) -> tuple[str, str]:

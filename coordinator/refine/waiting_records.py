@@ -3,12 +3,14 @@
 The operator sends some partitions of each departed member with the offsets that it committed last
 (`Departed.places`). The ends say when the record after them came. Until then the member had nothing to
 commit, so its silence says nothing; from then on it should have committed. Where no record came, none of the
-silence says anything. Ends are sampled every few seconds: the time after the newest sample is not known.
+silence says anything. Nor did any come for it while nothing waits for its whole group. Ends are sampled every
+few seconds: of the time after the newest sample nothing is known. If that is shorter than its usual commit
+interval, a member that lived would have been as silent.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -16,37 +18,50 @@ from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WOR
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rebalance_monitor.coordinator.departure.evidence import Departed
-
-    Came = Callable[[str, int, int], int | None]
-    """(topic, partition, offset) -> when (ms) the record there was written, None not known.
-
-    Negative where it had not come then.
-    """
 
 # A transaction's marker takes an offset that no consumer reads, perhaps after the last record's commit.
 _MARKER = 1
 
+_SOON_MS = 10_000
+"""Ends are sampled at least so often, unless groups consume very many partitions."""
 
-def with_work(one: Departed, ended: int, owned: int, came: Came) -> Departed:
-    """Return the member with what the ends say of its work before `ended` (ms).
+
+class Ends(Protocol):
+    """What is asked of the ends of topics (`lag/board.py`)."""
+
+    def came_at(self, topic: str, partition: int, offset: int) -> int | None:
+        """Return when (ms) a record was written, None if not known; negative where it had not come then."""
+
+    def quiet_at(self, group: str) -> int | None:
+        """Return when (ms) nothing waited for a group, if that is so at the newest sample."""
+
+
+def with_work(one: Departed, ended: int, owned: int, ends: Ends, group: str) -> Departed:
+    """Return the member of `group` with what the ends say of its work before `ended` (ms).
 
     `owned`: how many partitions it had.
     """
     if one.work != MAYBE_WORK or not one.places:
         return one
-    times = [came(topic, number, offset + _MARKER) for topic, number, offset in one.places]
+    times = [ends.came_at(topic, number, offset + _MARKER) for topic, number, offset in one.places]
     known = [at for at in times if at is not None]
     waited = [at for at in known if 0 <= at <= ended]
     since = ended - one.last_active
     if waited:
         return replace(one, work=HAD_WORK, lull=max(0, min(waited) - since))
-    if len(known) != owned:
+    until = min(map(abs, known)) if len(known) == owned else ends.quiet_at(group)
+    if until is None:
         return one
-    until = min(map(abs, known))
-    return replace(one, work=NO_WORK) if until >= ended else replace(one, lull=max(one.lull, until - since))
+    if ended - until < _unsuspicious(one):
+        return replace(one, work=NO_WORK)
+    return replace(one, lull=max(one.lull, until - since))
+
+
+def _unsuspicious(one: Departed) -> int:
+    """Return for how long (ms) it may be silent while records wait, as it usually is; 1 where not known."""
+    usual = sorted(one.trace.gaps)
+    return max(1, min(usual[len(usual) // 2], _SOON_MS)) if usual else 1
 
 
 def describe(one: Departed) -> str:

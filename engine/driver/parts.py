@@ -142,8 +142,8 @@ class Parts:
         seen = self._live.on_samples(samples, self._summaries, batch.findings, read, self._board)
         # A probe that was switched off ends nothing of what it had opened.
         seen += self._live.give_up(wall) if self._probe_ms is None else []
-        skewed, came = self._health.skewed, self._board.came_at
-        findings = [*seen, *self._live.refine(batch.findings, skewed, served(stats), came)]
+        skewed = self._health.skewed
+        findings = [*seen, *self._live.refine(batch.findings, skewed, served(stats), self._board)]
         # A batch that Spark did not make has no time; Spark's goes back where the driver's clock does.
         self._now = batch.now if batch.now >= 0 else self._now
         findings = self._with_lag(findings, batch, samples, wall)

@@ -152,8 +152,8 @@ class _Driver:
         published, probed = batch.findings, seen.probed
         until = read_until(stats)
         found = self.live.on_samples(probed, summaries, published, until, self.board) if probed else []
-        came = None if self.lag is None else self.board.came_at
-        found += self.live.refine(published, served=served(stats), came=came)
+        ends = None if self.lag is None else self.board
+        found += self.live.refine(published, served=served(stats), ends=ends)
         if self.lag is not None:
             busy = groups_seen(probed)
             news = News(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
@@ -19,6 +20,7 @@ from rebalance_monitor.coordinator.departure.evidence import (
 )
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MEASURED, Finding
+from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.refine.reattribution import timed
@@ -57,7 +59,7 @@ def rebalance(one: Departed) -> Finding:
 def judged(one: Departed, board: Board) -> Finding:
     def more(found: Finding, member: object, known: Departed, ended: int) -> Departed:
         del found, member
-        return with_work(known, ended, 1, board.came_at)
+        return with_work(known, ended, 1, board, "g")
 
     return timed([rebalance(one)], lambda found: found, unlisted, SETTINGS, more)[0]
 
@@ -73,18 +75,66 @@ def test_records_that_waited_all_the_time_make_a_silence_of_a_session_an_expiry(
     assert "records waited for it" in told.causes[0].why
 
 
-@given(st.integers(1, S - 1))
-def test_of_the_time_after_the_newest_sample_nothing_is_known(before: int) -> None:
+@dataclass(frozen=True)
+class Told:
+    """Ends that answer the same for each partition, and for the group."""
+
+    came: int | None
+    quiet: int | None = None
+
+    def came_at(self, *_: object) -> int | None:
+        return self.came
+
+    def quiet_at(self, _: str) -> int | None:
+        return self.quiet
+
+
+USUAL = 5_000
+
+
+@given(st.integers(USUAL, S - 1), st.booleans())
+def test_of_the_time_after_the_newest_sample_nothing_is_known(
+    before: int,
+    whole_group: bool,  # noqa: FBT001
+) -> None:
     """The record that a member is missing from comes a few seconds after the ends were sampled last."""
     one = silent(S)
-    told = with_work(one, AT, 1, lambda *_: -(AT - before))
+    ends = Told(None, AT - before) if whole_group else Told(-(AT - before))
+    told = with_work(one, AT, 1, ends, "g")
     assert (told.work, told.lull) == (MAYBE_WORK, S - before)
+
+
+@given(st.integers(0, USUAL - 1), st.integers(2, 100))
+def test_a_member_of_a_group_for_which_nothing_waited_just_before_its_end_may_have_lived(
+    before: int, owned: int
+) -> None:
+    """Its partitions are more than those whose offsets are sent along."""
+    assert with_work(silent(S), AT, owned, Told(-(AT - before), AT - before), "g").work == NO_WORK
+    assert with_work(silent(S), AT, owned, Told(-(AT - before)), "g").work == MAYBE_WORK
 
 
 def test_a_silence_without_waiting_records_accuses_no_member() -> None:
     told = judged(silent(), ends(-1))
     assert sure(told, Cause.SESSION_TIMEOUT) < SETTINGS.attribution_confidence
     assert all("no record waited for it" in one.why for one in told.causes if one.member_id)
+
+
+@pytest.mark.parametrize(("came", "severity"), [(-1, Severity.INFO), (S + 200, Severity.WARNING)])
+def test_an_empty_group_is_as_loud_as_the_fault_that_is_left_of_its_last_member(
+    came: int, severity: Severity
+) -> None:
+    made = rebalance(silent())
+    empty = replace(
+        made, kind=Kind.GROUP_EMPTY, severity=Severity.WARNING, phase="opened", members_affected=1
+    )
+
+    def more(found: Finding, member: object, known: Departed, ended: int) -> Departed:
+        del found, member
+        return with_work(known, ended, 1, ends(came), "g")
+
+    found = timed([empty], lambda one: one, unlisted, SETTINGS, more)
+    assert [one.kind for one in found[1:]] == [Kind.SESSION_TIMEOUT] * (severity is Severity.WARNING)
+    assert found[0].severity is severity
 
 
 def test_records_that_came_late_leave_open_when_it_fell_silent() -> None:
@@ -97,7 +147,7 @@ def test_a_lull_lasts_from_the_last_commit_to_the_first_record_and_ends_with_the
     silence: int, came: int, owned: int
 ) -> None:
     one = silent(silence)
-    told = with_work(one, AT, owned, lambda *_: -AT if came < 0 else AT - came)
+    told = with_work(one, AT, owned, Told(-AT if came < 0 else AT - came), "g")
     if came < 0:
         assert told.work == (NO_WORK if owned == 1 else MAYBE_WORK)
         return
@@ -108,5 +158,5 @@ def test_a_lull_lasts_from_the_last_commit_to_the_first_record_and_ends_with_the
 
 def test_unknown_ends_are_no_evidence() -> None:
     one = silent()
-    assert with_work(one, AT, 1, lambda *_: None) is one
-    assert with_work(silent(places=()), AT, 0, lambda *_: -AT).work == MAYBE_WORK
+    assert with_work(one, AT, 1, Told(None), "g") is one
+    assert with_work(silent(places=()), AT, 0, Told(-AT), "g").work == MAYBE_WORK

@@ -94,6 +94,8 @@ class Elected:
     def compare(self, end: int) -> None:
         """Ask Kafka's tool and the monitor at the same moment."""
         self.until(end)
+        # Ends are interpolated to the time of the positions: from now on between two that are the same.
+        assert wait_until(self.looked, PATIENCE_S, 1)
         self.compared.append((as_known(described(self._broker)), lags_of(self.monitor.lag.board)))
 
 

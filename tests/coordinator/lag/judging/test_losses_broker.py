@@ -80,7 +80,7 @@ def found(broker: LabBroker) -> Callable[[str], list[Finding]]:
         produce(broker, "resets", {0: 100})
     in_transaction(broker, "marked", 100)
     commit(broker, "at", {("at", 0): 60})
-    commit(broker, "below", {("below", 0): 60})
+    commit(broker, "below", {("below", 0): 30})
     commit(broker, "beyond", {("beyond", 0): 60})
     commit(broker, "emptied", {("emptied", 0): 40})
     commit(broker, "anew", {("anew", 0): 90})
@@ -99,14 +99,12 @@ def found(broker: LabBroker) -> Callable[[str], list[Finding]]:
     )
     live.subscribe(["resets"])
     monitor = Monitor(broker)
-    for _ in range(3):
+    for before in (20, 35, 50):
         read(live, 10)
+        commit(broker, "below", {("below", 0): before + 15})
+        delete(broker, "below", before)
         monitor.look()
     delete(broker, "at", 60)
-    for before in (20, 35, 50):
-        delete(broker, "below", before)
-        commit(broker, "below", {("below", 0): before + 15})
-        monitor.look()
     delete(broker, "beyond", 75)
     delete(broker, "resets", 2_000)
     expire(broker, "marked")
