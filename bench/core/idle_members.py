@@ -3,13 +3,13 @@
 `python -m bench.core.idle_members --groups 40` simulates so many groups of each such family at production
 timings, with faults, and replays each twice: from records and probe samples alone, and with the ends of its
 topics, too. Counted are members that the coordinator removed for a fault: how many were named with the right
-cause and with a wrong one (at the confidence that notifies), and of how many a finding said before their
-removal that they stand still or are silent.
+cause, and with a wrong one alone (at the confidence that notifies). Apart are groups whose topics get less
+than a record in ten seconds and partition: there a silence says little, and the ends show that.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ import click
 
 from bench.core.quiet_hours import ends_of, ticks
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
 from rebalance_monitor.lab.simulator import draw_plan, simulate
@@ -38,7 +37,10 @@ RIGHT: dict[Removed, frozenset[Cause]] = {
     Removed.POLL: frozenset({Cause.POLL_INTERVAL_EXCEEDED}),
     Removed.JOIN_DEADLINE: frozenset({Cause.JOIN_DEADLINE_MISSED}),
 }
-STANDS = frozenset({Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED, Kind.MEMBER_SILENT})
+CLAIMS = frozenset().union(*RIGHT.values(), {Cause.MEMBER_LEFT, Cause.SYNC_DEADLINE_MISSED})
+BUSY = 0.1
+"""Records a second and partition."""
+
 LEVEL = DetectionSettings().attribution_confidence
 
 
@@ -52,13 +54,10 @@ def found_in(made: Simulation, *, with_ends: bool) -> list[Finding]:
 def counted(removals: Iterable[Removal], found: Iterable[Finding]) -> Counter[str]:
     """Count the members that were removed for a fault, and what was said of them."""
     claims: dict[str, set[Cause]] = {}
-    seen: dict[str, float] = {}
     for one in found:
         for cause in one.causes:
-            if cause.member_id and cause.confidence >= LEVEL:
+            if cause.member_id and cause.confidence >= LEVEL and cause.cause in CLAIMS:
                 claims.setdefault(cause.member_id, set()).add(cause.cause)
-        for member in one.members if one.kind in STANDS else ():
-            seen[member.member_id] = min(one.at, seen.get(member.member_id, one.at))
     counts: Counter[str] = Counter()
     for removal in removals:
         right = RIGHT.get(removal.cause)
@@ -68,26 +67,28 @@ def counted(removals: Iterable[Removal], found: Iterable[Finding]) -> Counter[st
         counts["removed"] += 1
         counts["right"] += bool(said & right)
         counts["wrong"] += bool(said and not said & right)
-        counts["before"] += seen.get(removal.member, removal.at) < removal.at
     return counts
 
 
 @click.command()
 @click.option("--groups", default=40, show_default=True, help="Simulated groups of each family.")
 def main(groups: int) -> None:
-    """Print a table: family, removed members, and what was said of them without and with ends."""
-    click.echo("| family | removed for a fault | named right | named wrongly | noticed before the removal |")
+    """Print a table: family, traffic, removed members, and what was said of them without and with ends."""
+    click.echo("| family | topics | removed for a fault | named right | named wrongly |")
     click.echo("|---|---|---|---|---|")
     for number, family in enumerate(FAMILIES):
-        without: Counter[str] = Counter()
-        with_ends: Counter[str] = Counter()
+        counts: dict[tuple[bool, bool], Counter[str]] = defaultdict(Counter)
         first = FIRST_SEED + 10_000 * number
         for seed in range(first, first + groups):
             made = simulate(draw_plan(Random(seed), family=family), seed)  # noqa: S311 - a simulation
-            without += counted(made.truth.removals, found_in(made, with_ends=False))
-            with_ends += counted(made.truth.removals, found_in(made, with_ends=True))
-        cells = [f"{without[name]} → {with_ends[name]}" for name in ("right", "wrong", "before")]
-        click.echo(f"| {family} | {with_ends['removed']} | {' | '.join(cells)} |")
+            busy = made.plan.groups[0].traffic.per_second >= BUSY
+            for with_ends in (False, True):
+                counts[busy, with_ends] += counted(made.truth.removals, found_in(made, with_ends=with_ends))
+        for busy in (True, False):
+            before, after = counts[busy, False], counts[busy, True]
+            cells = [f"{before[name]} → {after[name]}" for name in ("right", "wrong")]
+            topics = "busy" if busy else "quiet"
+            click.echo(f"| {family} | {topics} | {after['removed']} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
