@@ -99,9 +99,9 @@ def lags_of(board: Board) -> Described:
 class Coordinators:
     """The shadow coordinators of a broker's offsets topic."""
 
-    def __init__(self, broker: LabBroker, settings: DetectionSettings = SETTINGS) -> None:
+    def __init__(self, bootstrap: str, settings: DetectionSettings = SETTINGS) -> None:
         self._settings = settings
-        self._properties = {"bootstrap.servers": broker.bootstrap}
+        self._properties = {"bootstrap.servers": bootstrap}
         self._shards: dict[int, ShardCoordinator] = {}
         self._read: dict[int, int] = {}
 
@@ -126,10 +126,10 @@ class Monitor:
     """Lag of a broker's groups; a minute passes from one look to the next, if not told otherwise."""
 
     def __init__(
-        self, broker: LabBroker, settings: DetectionSettings = SETTINGS, turn_ms: int = TURN_MS
+        self, bootstrap: str, settings: DetectionSettings = SETTINGS, turn_ms: int = TURN_MS
     ) -> None:
-        self._shards, self._number, self._turn_ms = Coordinators(broker, settings), 0, turn_ms
-        self._client = OffsetsClient({"bootstrap.servers": broker.bootstrap})
+        self._shards, self._number, self._turn_ms = Coordinators(bootstrap, settings), 0, turn_ms
+        self._client = OffsetsClient({"bootstrap.servers": bootstrap})
         self.lag = Lag(settings, "c")
         self._summaries: dict[str, dict[str, Any]] = {}
         self.found: list[Finding] = []

@@ -189,7 +189,7 @@ def workers(broker: LabBroker, topic: str, records: int, folder: Path) -> None:
 
 def monitored(broker: LabBroker) -> tuple[Described, dict[tuple[str, int], int]]:
     """What the monitor makes of the offsets topic and of the ends; and its last stable offsets."""
-    board, shards = Board(), Coordinators(broker)
+    board, shards = Board(), Coordinators(broker.bootstrap)
     now = time.time_ns() // 1_000_000 + 60_000
     for out in shards.read(now):
         if isinstance(out, PositionsOut):

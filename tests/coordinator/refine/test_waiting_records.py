@@ -76,7 +76,7 @@ def test_records_that_waited_all_the_time_make_a_silence_of_a_session_an_expiry(
 
 
 @dataclass(frozen=True)
-class Told:
+class Answers:
     """Ends that answer the same for each partition, and for the group."""
 
     came: int | None
@@ -99,7 +99,7 @@ def test_of_the_time_after_the_newest_sample_nothing_is_known(
 ) -> None:
     """The record that a member is missing from comes a few seconds after the ends were sampled last."""
     one = silent(S)
-    ends = Told(None, AT - before) if whole_group else Told(-(AT - before))
+    ends = Answers(None, AT - before) if whole_group else Answers(-(AT - before))
     told = with_work(one, AT, 1, ends, "g")
     assert (told.work, told.lull) == (MAYBE_WORK, S - before)
 
@@ -109,8 +109,8 @@ def test_a_member_of_a_group_for_which_nothing_waited_just_before_its_end_may_ha
     before: int, owned: int
 ) -> None:
     """Its partitions are more than those whose offsets are sent along."""
-    assert with_work(silent(S), AT, owned, Told(-(AT - before), AT - before), "g").work == NO_WORK
-    assert with_work(silent(S), AT, owned, Told(-(AT - before)), "g").work == MAYBE_WORK
+    assert with_work(silent(S), AT, owned, Answers(-(AT - before), AT - before), "g").work == NO_WORK
+    assert with_work(silent(S), AT, owned, Answers(-(AT - before)), "g").work == MAYBE_WORK
 
 
 def test_a_silence_without_waiting_records_accuses_no_member() -> None:
@@ -147,7 +147,7 @@ def test_a_lull_lasts_from_the_last_commit_to_the_first_record_and_ends_with_the
     silence: int, came: int, owned: int
 ) -> None:
     one = silent(silence)
-    told = with_work(one, AT, owned, Told(-AT if came < 0 else AT - came), "g")
+    told = with_work(one, AT, owned, Answers(-AT if came < 0 else AT - came), "g")
     if came < 0:
         assert told.work == (NO_WORK if owned == 1 else MAYBE_WORK)
         return
@@ -158,5 +158,5 @@ def test_a_lull_lasts_from_the_last_commit_to_the_first_record_and_ends_with_the
 
 def test_unknown_ends_are_no_evidence() -> None:
     one = silent()
-    assert with_work(one, AT, 1, Told(None), "g") is one
-    assert with_work(silent(places=()), AT, 0, Told(-AT), "g").work == MAYBE_WORK
+    assert with_work(one, AT, 1, Answers(None), "g") is one
+    assert with_work(silent(places=()), AT, 0, Answers(-AT), "g").work == MAYBE_WORK

@@ -53,9 +53,11 @@ class Elected:
     """What was compared and found: before the election, just after it, and once the log is longer again."""
 
     def __init__(self, broker: LabBroker) -> None:
-        self.monitor, self._broker = Monitor(broker), broker
+        first, second, third = broker.nodes
+        # The one that lives throughout.
+        self.monitor = Monitor(f"127.0.0.1:{third.address.port}")
+        self._broker = broker
         self.compared: list[tuple[Described, Described]] = []
-        first, second, _ = broker.nodes
         replicas = [[first.address.node, second.address.node]]
         order(broker, lambda client: client.create_topics([NewTopic("cut", 1, replica_assignment=replicas)]))
         produce(broker, "cut", {0: CUT})
@@ -89,7 +91,7 @@ class Elected:
             return sample is not None and sample.end("cut", 0) == end
 
         self.monitor.lag.board.include(frozenset({"cut"}))
-        assert wait_until(seen, PATIENCE_S, 1)
+        assert wait_until(seen, PATIENCE_S, 1), self.monitor.lag.board.sample
 
     def compare(self, end: int) -> None:
         """Ask Kafka's tool and the monitor at the same moment."""

@@ -98,7 +98,7 @@ def found(broker: LabBroker) -> Callable[[str], list[Finding]]:
         )
     )
     live.subscribe(["resets"])
-    monitor = Monitor(broker)
+    monitor = Monitor(broker.bootstrap)
     for before in (20, 35, 50):
         read(live, 10)
         commit(broker, "below", {("below", 0): before + 15})
@@ -168,7 +168,7 @@ def sized(broker: LabBroker) -> dict[str, list[Finding]]:
     kept = {"segment.bytes": str(SEGMENT), "retention.bytes": str(4 * SEGMENT), "retention.ms": "-1"}
     kept["file.delete.delay.ms"] = "0"
     order(broker, lambda client: client.create_topics([NewTopic("sized", 1, 1, config=kept)]))
-    monitor, producer, end = Monitor(broker), Producer(config(broker)), 0
+    monitor, producer, end = Monitor(broker.bootstrap), Producer(config(broker)), 0
     with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
 
         def first() -> int:

@@ -30,7 +30,7 @@ class Sink:
         self._broker, self._journal, family = broker, folder / "a.jsonl", FAMILIES["connect"]
         flags = Flags(broker.bootstrap, "workers", "sinks", client_id="a", **typed(family.flags))
         self.worker = WorkerProcess("a", family, flags, folder)
-        self.plain, self.declared = (Monitor(broker, one, turn_ms=0) for one in (PLAIN, DECLARED))
+        self.plain, self.declared = (Monitor(broker.bootstrap, one, turn_ms=0) for one in (PLAIN, DECLARED))
 
     def tell(self, text: str) -> None:
         """Give the worker an order, again until it has accepted it."""
