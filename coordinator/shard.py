@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.decoders.batches.batch import Read
 
-_QUIET_CLOCKS = 10
+_QUIET_CLOCKS, _NAMES = 10, 1_000
 # Commits so far apart (ms), and so many of them, say when a batch's clients were served.
 _SERVED_MS, _SERVED = 2_000, 1_000
 # The end offset may never be read: markers of transactions and compaction leave offsets without a record.
@@ -150,6 +150,9 @@ class ShardCoordinator:
         """Return the groups that the clock has something to do for: none while catching up."""
         state = self.state
         self._active |= self._wakes.touched
+        if len(self._active) > 2 * len(state.groups.live) + _NAMES:
+            # Names that only commit come and go, and nobody need ask for the resting groups.
+            self._active.intersection_update(state.groups.live)
         if state.catching_up_until is None:
             return self._wakes.due(state.now)
         self._wakes.forget()

@@ -5,9 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.group_state import GroupState
 from rebalance_monitor.coordinator.state.store import GroupStore
 from rebalance_monitor.coordinator.state.wakes import VOID, Wakes
+from rebalance_monitor.decoders import Row
+from rebalance_monitor.decoders.rows import COMMIT_RUN, partition_entry, run_body
 
 NAMES = ("a", "b", "c", "d")
 FAR = 1_000_000
@@ -53,3 +57,12 @@ def test_entries_that_are_void_do_not_pile_up() -> None:
         wakes.touched.add("a")
         assert wakes.due(turn) == []
     assert len(wakes._heap) <= VOID * (1 + VOID) + 1
+
+
+def test_names_that_commit_once_are_not_kept() -> None:
+    coordinator = ShardCoordinator(new_shard_state(0, 0, None), DetectionSettings(), "cluster")
+    body = run_body(partition_entry(b"t", 0), bytes(8))
+    for at in range(5_000):
+        coordinator.on_row(Row(0, 0, COMMIT_RUN, at, at, at, f"name-{at}", at, 1, body))
+        coordinator.on_clock(at)
+    assert len(coordinator._active) <= 1_001
