@@ -34,6 +34,26 @@ def test_properties_of_the_caller_win() -> None:
     assert "num.io.threads=1\n" in server_properties(shape, me, [me], Path("/data"))
 
 
+def test_a_paused_node_stands_still_until_it_is_resumed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as child:
+        node = Node(tmp_path, "4.1.1", Address(1, 9092, 9093), child.pid, _child=child)
+        try:
+            assert wait_until(lambda: _state(child.pid) == "R", 60)
+            node.pause()
+            assert wait_until(lambda: _state(child.pid) == "T", 60)
+            node.resume()
+            assert wait_until(lambda: _state(child.pid) == "R", 60)
+        finally:
+            node.kill()
+    assert not node.is_running()
+
+
+def _state(pid: int) -> str:
+    """The state of a process as ps gives it: R(unning), S(leeping), T (stopped)."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return done.stdout[:1]
+
+
 def test_a_worker_reads_back_the_flags_it_was_given() -> None:
     flags = Flags("127.0.0.1:1", "g", "a,b", client_id="c", session_ms=3000, processing_s=0.5)
     assert parse_flags(flags.arguments()) == flags
