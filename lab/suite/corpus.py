@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.fitted import Fitted, Rejoining
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.lab.suite import rejoined
-from rebalance_monitor.lab.suite.departures import Life, Seen, is_of, recorded, simulated
+from rebalance_monitor.lab.suite.departures import LEAST_SHARE, Life, Seen, is_of, recorded, simulated
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,6 @@ RECORDINGS = Path(__file__).parents[2] / "tests" / "fixtures" / "scenarios"
 VERSION = "version"
 _SAMPLED = slice(0, 9), slice(0, 3)
 _DIGITS = 4
-LEAST_SHARE = 1e-3
 _SUFFIX = ".json.gz"
 _DECODER = msgspec.json.Decoder(list[list[tuple[Evidence, tuple[Way | None, ...]]]])
 

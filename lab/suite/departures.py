@@ -7,6 +7,7 @@ true.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from copy import copy
 from pathlib import Path
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 FIRST_UNSEEN = 1_000_000
 """The first seed of a simulation that nothing is fitted on."""
+
+LEAST_SHARE = 1e-3
+"""No truth surprises more than this share of it does."""
 
 _LEVELS = (0.6, 0.8, 0.9)
 _CLASSIC = "classic"
@@ -144,8 +148,10 @@ def table(lives: Iterable[Life], by: Fitted = FITTED) -> str:
     truths: dict[Way, int] = defaultdict(int)
     right: dict[tuple[Way, float], int] = defaultdict(int)
     wrong: dict[tuple[Way, float], int] = defaultdict(int)
+    surprise = 0.0
     for shares, true in answers(lives, by):
         truths[true] += 1
+        surprise -= math.log(max(shares[true], LEAST_SHARE))
         best = Way(max(range(len(shares)), key=shares.__getitem__))
         for level in _LEVELS:
             if shares[best] >= level:
@@ -161,6 +167,7 @@ def table(lives: Iterable[Life], by: Fitted = FITTED) -> str:
         good = sum(count for (_, at), count in right.items() if at == level)
         bad = sum(count for (_, at), count in wrong.items() if at == level)
         lines.append(f"claims at {level}: {good} of {good + bad} right, {good / max(good + bad, 1):.3f}")
+    lines.append(f"surprise {surprise / max(sum(truths.values()), 1):.4f} each")
     return "\n".join(lines)
 
 

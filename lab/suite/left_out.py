@@ -18,8 +18,15 @@ import click
 
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.lab.suite import fit
-from rebalance_monitor.lab.suite.corpus import LEAST_SHARE, START, VERSION, Corpus, corpus
-from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, answers, is_of, recorded, simulated
+from rebalance_monitor.lab.suite.corpus import START, VERSION, Corpus, corpus
+from rebalance_monitor.lab.suite.departures import (
+    FIRST_UNSEEN,
+    LEAST_SHARE,
+    answers,
+    is_of,
+    recorded,
+    simulated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
