@@ -27,6 +27,7 @@ COLUMNS = (
     "last rebalance",
     "last commit",
     "commits a minute",
+    "topics",
 )
 # What a narrow terminal shows last: the first one stays longest.
 OPTIONAL = (
@@ -38,7 +39,9 @@ OPTIONAL = (
     "generation",
     "last commit",
     "commits a minute",
+    "topics",
 )
+TOPICS = 3
 SORTS = (
     "trouble",
     "group",
@@ -115,7 +118,14 @@ def table_row(row: "Mapping[str, Any]") -> dict[str, object]:
         "last rebalance": moment(row["last_rebalance"]),
         "last commit": moment(row["last_commit"]),
         "commits a minute": "" if row["commits_per_minute"] is None else round(row["commits_per_minute"]),
+        "topics": topics_text(row["topics"]),
     }
+
+
+def topics_text(topics: "Sequence[str]") -> str:
+    """Return the first topics, and whether there are more."""
+    shown = [printable(topic) for topic in topics[:TOPICS]]
+    return ", ".join(shown + ["…"] * (len(topics) > TOPICS))
 
 
 def by_sort(rows: "Sequence[Mapping[str, Any]]") -> str:

@@ -31,6 +31,8 @@ HOUR_MS = 3_600_000
 BARS = 12
 LAG_STEP = 10
 """Of the samples of a group's lag every so many-th is drawn in its row: with one every 5 s, twelve points."""
+TOPICS = 5
+"""So many topics of a group stand in its row; its own page has more."""
 _MOVING = frozenset({Kind.REBALANCE_IN_PROGRESS, Kind.REBALANCE_STUCK})
 
 
@@ -213,6 +215,7 @@ class Board:
             "lag_offsets": lag.source.value if lag else "",
             "lag_ends": lag.ends_source.value if lag else "",
             "lag_line": lag.totals.every(LAG_STEP) if lag else [],
+            "topics": list(summary.get("topics", ())[:TOPICS]),
             "last_commit": committed if committed >= 0 else None,
             "commits_per_minute": self.known.commits_per_minute(entry.name),
         }

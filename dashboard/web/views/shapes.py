@@ -24,6 +24,7 @@ class GroupRow(TypedDict):
     `commits` for a group without a record of its own, whose consumers assign themselves partitions;
     generation: None for it. commits_per_minute: offsets committed a minute until the last commit, None
     before that is known. lag_line: lag of the last ten minutes, oldest first. team: "" for a group of none.
+    topics: the first five that it subscribes to or has committed to.
     """
 
     group: str
@@ -50,6 +51,7 @@ class GroupRow(TypedDict):
     lag_offsets: str
     lag_ends: str
     lag_line: list[int]
+    topics: list[str]
     last_commit: int | None
     commits_per_minute: float | None
 

@@ -150,6 +150,9 @@ def test_whatever_decode_prints_of_a_group_explain_has_something_to_say_of(
         assert f"{read} records of the group were read" in str(found["notes"])
     assert run(["groups", "--capture", str(path)]) == 0
     assert "(0 with members, 2 with commits only)" in capsys.readouterr().err
+    assert run(["groups", "--capture", str(path), "-o", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["group"]: row["topics"] for row in rows} == {"": ["orders"], "batch": ["orders"]}
 
 
 @pytest.mark.parametrize(("partitions", "topics"), [(2_000, ["orders"]), (20_000, [])])
