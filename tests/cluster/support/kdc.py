@@ -138,7 +138,8 @@ class Kdc:
         lines = "".join(f"  {key} = {value}\n" for key, value in defaults.items())
         self.config.write_text(f"[libdefaults]\n{lines}[realms]\n{realm}")
         (self.folder / "kdc.conf").write_text(
-            f"[kdcdefaults]\n  kdc_ports = {self.port}\n  kdc_tcp_ports = {self.port}\n"
+            # By TCP alone, as its clients ask: the datagram port of a number belongs to who was given it.
+            f'[kdcdefaults]\n  kdc_listen = ""\n  kdc_tcp_listen = 127.0.0.1:{self.port}\n'
             f"[realms]\n  {REALM} = {{\n    database_name = {self.folder}/principal\n"
             f"    key_stash_file = {self.folder}/stash\n    acl_file = {self.folder}/acl\n"
             f"    max_life = {self._life}\n  }}\n"
