@@ -156,7 +156,7 @@ def _idleness(one: Departed, own: Sequence[int], siblings: Sequence[int], by: Fi
         return _ALWAYS if one.work == HAD_WORK else 1 - _ALWAYS
     if not one.trace.commits:
         return by.idle_never * by.went_on if one.went_on else by.idle_never
-    unseen = by.idle_unseen if siblings else min(1.0, 2 * by.idle_unseen)
+    unseen = by.idle_unseen if siblings else min(1 - _ALWAYS, 2 * by.idle_unseen)
     idle = _own_idleness(one.trace, own, one.since, by) if own else unseen
     return idle * by.went_on if one.went_on else idle
 

@@ -57,6 +57,18 @@ def test_no_member_that_commits_once_a_minute_is_dead_because_its_silence_outlas
     assert all(shares[Way.DIED] < SURE for shares in explain(layout.decode(closed)).ways)
 
 
+@pytest.mark.parametrize("family", ["kafka-go", "sarama", "librdkafka", "kafka-python"])
+@pytest.mark.parametrize("closed", [(60,), (75, 44, 1), (140, 90, 20, 2)])
+def test_a_group_whose_members_commit_once_as_it_ends_was_closed(
+    family: str, closed: tuple[int, ...]
+) -> None:
+    """For half an hour nothing came, and no other member shows how often one commits."""
+    alone = replace(departed(0, 30_000, 30_000), family=family, since=1_700_000, went_on=False, named=True)
+    gone = [replace(alone, trace=Trace(last, (), commits=1)) for last in closed]
+    found = explain(rebalance(*gone, kept=0, since=1_700_000))
+    assert all(shares[Way.LEFT] >= SURE for shares in found.ways)
+
+
 # Of real clients that their processes had replaced, in groups whose interval and deadline are five minutes.
 REPLACED = {
     "kafka-python": b"""[439822,0,[[45000,300000,439843,[300535,[1611,385,669,844,1900,1861,1916,1883],false,
