@@ -5,6 +5,7 @@ failure: continuous integration must not pass because something was missing.
 """
 
 import os
+import signal
 from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -70,6 +71,15 @@ def _no_jvm_of_another_test() -> Iterator[None]:
 
     yield
     use_jvm(lambda _: None)
+
+
+@pytest.fixture(autouse=True)
+def _signals() -> Iterator[None]:
+    """Give back the handlers that a verb set: a process forked later would take SIGTERM for a wish."""
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import time
 from contextlib import suppress
 from functools import partial
@@ -132,6 +133,8 @@ _kept: list[Case] = []
 
 
 def _keep(cases: Sequence[Case]) -> None:
+    # By its default it ends the process, whatever the parent does with it.
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _kept[:] = cases
 
 
