@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LINES = re.compile(r"\r\n|\r|\n")
+# Nothing goes on behind the end: Java reads a backslash there as it does without the line's end.
+_LAST_END = re.compile(r"(?<=\\)[\r\n]\Z")
 _BLANKS = " \t\f"
 _PAIR = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=: \t\f]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.|$)", re.DOTALL)
@@ -51,7 +53,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 def _whole_lines(text: str) -> Iterator[str]:
     """Yield the lines that set something. A comment does not go on, whatever it ends with."""
-    lines = iter(_LINES.split(text))
+    lines = iter(_LINES.split(_LAST_END.sub("", text)))
     for first in lines:
         line = first.lstrip(_BLANKS)
         while line == "\\" and (more := next(lines, None)) is not None:

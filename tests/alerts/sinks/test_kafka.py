@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
@@ -20,6 +20,7 @@ from pydantic import SecretStr
 
 from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.kafka import KafkaSink
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.alerts.sinks.contract import RemoteContract, Trouble
 from tests.alerts.sinks.notes import NOW, note
 from tests.cluster.support.strangers import BROKER, answers, server
@@ -233,10 +234,23 @@ def test_a_property_that_kafka_refuses_is_named_without_its_value(name: str) -> 
     assert PASSWORD not in str(raised.value)
 
 
+def _end(consumer: Consumer, topic: str) -> int:
+    """Ask until the leader of a topic that was just made has taken it over."""
+    ends: list[int] = []
+
+    def asked() -> bool:
+        with suppress(KafkaException):
+            ends.append(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1])
+        return bool(ends)
+
+    assert wait_until(asked, 60)
+    return ends[0]
+
+
 def _records(servers: dict[str, str], topic: str) -> list[Message]:
     consumer = Consumer({**servers, "group.id": f"read-{uuid4().hex[:8]}", "enable.auto.commit": False})
     try:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
+        end = _end(consumer, topic)
         consumer.assign([TopicPartition(topic, 0, 0)])
         return consumer.consume(end, timeout=20) if end else []
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.jars.gateway import java_gateway
@@ -69,6 +69,9 @@ def test_a_file_is_read_as_kafkas_tools_read_it_whatever_it_was_saved_as(tmp_pat
     assert read_properties(path) == {"security.protocol": "SSL", "ssl.key.password": "\xe4"}
 
 
+@example("\\\r")
+@example("a=b\n\\\n")
+@example("\\\r\n")
 @given(st.text(st.sampled_from("ab =:#!\\u0041\n\r\t\f"), max_size=24))
 @pytest.mark.spark
 def test_any_text_is_read_as_java_reads_it(jvm: Any, text: str) -> None:  # noqa: ANN401 - of a JVM
