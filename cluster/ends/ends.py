@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rebalance_monitor.cluster.clients.properties import portable
 from rebalance_monitor.cluster.ends.admin_offsets import AdminOffsets
 from rebalance_monitor.cluster.ends.committed_offsets import Answers, CommittedOffsets
-from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
+from rebalance_monitor.cluster.ends.offsets import LOCAL, Described, Offsets, OffsetsClient, Which
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.coordinator.lag.ends import EndsSample
@@ -43,8 +43,6 @@ NOTHING_S = 0.5
 
 REFUSED_KEPT = 1_000
 DENIED = "GROUP_AUTHORIZATION_FAILED"
-LOCAL = "_"
-"""Prefix of the client's own errors: it reached no broker."""
 
 
 class Client(Protocol):

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 4.0
 TOPICS_A_REQUEST = 500
+LOCAL = "_"
+"""Prefix of the client's own errors: it reached no broker."""
+
 FIXED = {
     "client.id": CLIENT_ID,
     "allow.auto.create.topics": "false",
@@ -69,10 +72,14 @@ class OffsetsClient:
     """
 
     def __init__(self, properties: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> None:
+        self._timeout_s = timeout_s
+        self._settings = {**reader_settings(properties), **FIXED}
+        self._connect()
+
+    def _connect(self) -> None:
         from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - loads a C library
 
-        self._timeout_s = timeout_s
-        self._admin: Any = AdminClient({**reader_settings(properties), **FIXED}, logger=_LOG)
+        self._admin: Any = AdminClient(self._settings, logger=_LOG)
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +110,8 @@ class OffsetsClient:
                         refused[name] = _name_of(error)
                 else:
                     found[name] = len(description.partitions), _id_of(description)
+        if not (found or gone):
+            self._connect_if_away(refused.values())
         return Described(found, frozenset(gone), refused)
 
     def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:
@@ -126,7 +135,17 @@ class OffsetsClient:
             except Exception as error:  # noqa: BLE001 - whatever the library raises is this partition's outcome
                 why = _name_of(error)
                 errors[why] = errors.get(why, 0) + 1
+        if sum(errors.values()) == len(wanted):
+            self._connect_if_away(errors)
         return Offsets({name: tuple(offsets) for name, offsets in found.items()}, errors)
+
+    def _connect_if_away(self, errors: Collection[str]) -> None:
+        """Begin with a new client where no broker has answered.
+
+        librdkafka's admin client may go on to wait for a broker that is gone, while others would answer.
+        """
+        if errors and all(why.startswith(LOCAL) for why in errors):
+            self._connect()
 
 
 _NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID", "TOPIC_EXCEPTION"})
