@@ -45,8 +45,8 @@ class Shortened(NamedTuple):
 class _Cut:
     """A partition whose end went back from `before` to `end` at a sample of `at` (ms).
 
-    `topic_id`: of its topic. `is_sure`: the next sample had the new end, too. `furthest`: group -> its
-    furthest position. `back`: group -> where its position went back to.
+    `topic_id`: of its topic. `is_sure`: the next sample had a new end, too; the later of both counts.
+    `furthest`: group -> its furthest position. `back`: group -> where its position went back to.
     """
 
     at: int
@@ -90,7 +90,9 @@ class Cuts:
             end = sample.end(*place)
             if end >= cut.before and not cut.is_sure:
                 del self._cuts[place]
-            cut.is_sure = cut.is_sure or end != UNKNOWN
+            if end != UNKNOWN and not cut.is_sure:
+                # A leader that has just started knows of less than it has, until its high watermark is there.
+                cut.is_sure, cut.end = True, max(cut.end, end)
         for one in shortened:
             place = one.topic, one.partition
             cut = _Cut(sample.at, one.before, one.end, sample.ids.get(one.topic, ""))
