@@ -79,7 +79,9 @@ def _signals() -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     yield
     for number, handler in handlers.items():
-        signal.signal(number, handler)
+        # None is one that Python did not set.
+        if handler is not None:
+            signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
