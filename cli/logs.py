@@ -1,8 +1,7 @@
 """Logs: to stderr, readable on a terminal, JSON lines elsewhere; stdout belongs to data.
 
-What libraries say through `logging` takes the same way, from warnings up, and not again and again
-(`repeats.py`). Where nobody rolls what a process
-writes to stderr, a file of our own takes its place and rolls itself.
+What libraries say through `logging` takes the same way, from warnings up, within bounds (`repeats.py`). Where
+nobody rolls what a process writes to stderr, a file of our own takes its place and rolls itself.
 """
 
 import logging

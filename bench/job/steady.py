@@ -56,22 +56,22 @@ class Listener:
     delays: list[tuple[float, int]] = field(default_factory=list)
     batches: list[tuple[float, int, int]] = field(default_factory=list)
     live: threading.Event = field(default_factory=threading.Event)
-    told: list[int] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
 
     def start(self, committed: Snapshot) -> None:
         """Nothing to forget."""
 
     def write(self, key: BatchKey, publication: Publication) -> None:  # noqa: ARG002 - a sink takes what it needs
         """Keep the times of the findings until the batch is final."""
-        self.told = [f.at for f in publication.findings if not f.history and f.offset is not None]
+        self.times = [f.at for f in publication.findings if not f.history and f.offset is not None]
         self.batches.append((time.monotonic(), publication.batch.rows, publication.batch.state_bytes))
-        if self.told or len(self.batches) >= EMPTY_ENOUGH:
+        if self.times or len(self.batches) >= EMPTY_ENOUGH:
             self.live.set()
 
     def committed(self, key: BatchKey) -> None:  # noqa: ARG002 - as above
         """Note how late each finding was."""
         now = time.time_ns() // 1_000_000
-        self.delays += [(time.monotonic(), now - at) for at in self.told]
+        self.delays += [(time.monotonic(), now - at) for at in self.times]
 
 
 def run_child(options: argparse.Namespace) -> dict[str, Any]:
