@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 from rebalance_monitor.cluster.clients.properties import portable
 from rebalance_monitor.cluster.ends.admin_offsets import AdminOffsets
 from rebalance_monitor.cluster.ends.committed_offsets import Answers, CommittedOffsets
-from rebalance_monitor.cluster.ends.offsets import LOCAL, Described, Offsets, OffsetsClient, Which
+from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which, reached_nobody
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.coordinator.lag.ends import EndsSample
@@ -164,7 +164,7 @@ def is_away(described: Described, latest: Offsets) -> bool:
     """Whether all that failed is the client's own: then no broker answered."""
     reasons = [*described.refused.values(), *latest.errors]
     answered = any(end >= 0 for ends in latest.offsets.values() for end in ends)
-    return bool(reasons) and not answered and all(why.startswith(LOCAL) for why in reasons)
+    return bool(reasons) and not answered and reached_nobody(reasons)
 
 
 def missing(refused: Mapping[str, str], errors: Mapping[str, int], groups: Mapping[str, str]) -> str:

@@ -144,8 +144,13 @@ class OffsetsClient:
 
         librdkafka's admin client may go on to wait for a broker that is gone, while others would answer.
         """
-        if errors and all(why.startswith(LOCAL) for why in errors):
+        if errors and reached_nobody(errors):
             self._connect()
+
+
+def reached_nobody(errors: Iterable[str]) -> bool:
+    """Whether all these errors are the client's own."""
+    return all(why.startswith(LOCAL) for why in errors)
 
 
 _NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID", "TOPIC_EXCEPTION"})

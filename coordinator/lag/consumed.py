@@ -24,7 +24,7 @@ from rebalance_monitor.coordinator.lag.packed.layout import UNKNOWN_PLACE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rebalance_monitor.coordinator.lag.measured import GroupLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
     from rebalance_monitor.coordinator.lag.packed.columns import Ints
     from rebalance_monitor.coordinator.lag.packed.places import Packed, Places
     from rebalance_monitor.coordinator.lag.retention import Near
@@ -159,6 +159,11 @@ class Consumed:
         if now.layout is not self.places.layout:
             self._arrange(now)
         self._put(now)
+
+    def lag_of(self, topic: str, partition: int) -> PartitionLag | None:
+        """Return the newest lag of a partition, None where it is not known."""
+        found = self.lag.topics.get(topic) if self.lag is not None else None
+        return None if found is None else found.of(partition)
 
     def track(self, topic: str, partition: int) -> Track | None:
         """Return a copy of the windows of a partition, None where it has no position."""

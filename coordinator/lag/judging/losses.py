@@ -83,8 +83,7 @@ class Losses:
     def _rewound(self, group: str, consumed: Consumed, at: int) -> list[Finding]:
         changes = []
         for (topic, partition), before in consumed.went_back.items():
-            topic_lag = consumed.lag.topics.get(topic) if consumed.lag is not None else None
-            one = topic_lag.of(partition) if topic_lag is not None else None
+            one = consumed.lag_of(topic, partition)
             if one is None or one.offset >= before or consumed.may_be_pending:
                 continue
             if not self.cuts.deferred(group, (topic, partition), before, one.offset) and before <= one.end:
@@ -108,9 +107,8 @@ class Losses:
         lost: list[Change] = []
         again: list[Change] = []
         for one in self.cuts.judged(group, consumed, sample):
-            topic, partition = one.place
-            topic_lag = consumed.lag.topics.get(topic) if consumed.lag is not None else None
-            lag = topic_lag.of(partition) if topic_lag is not None else None
+            topic, _ = one.place
+            lag = consumed.lag_of(*one.place)
             if lag is None:
                 continue
             then = lag._replace(offset=one.furthest)
