@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.cluster.quiet import quiet
 from rebalance_monitor.lab.scenario.processes import WorkerProcess
 from rebalance_monitor.lab.workers.families import FAMILIES
@@ -86,7 +88,18 @@ class GroupRun:
         copies = min(3, len(self.broker.nodes))
         futures = self.admin.create_topics([NewTopic(topic, partitions, copies)], request_timeout=20)
         futures[topic].result(timeout=25)
+        # A kafka-go leader that does not see the topic yet assigns nothing until the next rebalance.
+        if not wait_until(lambda: self._led(topic) == partitions, 20):
+            raise TimeoutError(f"{topic}: the brokers do not show {partitions} partitions with leaders")
         self._traffic.add(topic, partitions, self.scenario.traffic)
+
+    def _led(self, topic: str) -> int:
+        """Count the partitions that have a leader in the brokers' metadata."""
+        try:
+            found = self.admin.list_topics(topic, timeout=5).topics[topic].partitions.values()
+        except KafkaException:
+            return 0
+        return sum(one.leader >= 0 for one in found)
 
     def delete_topic(self, name: str) -> None:
         """Delete one topic and end its traffic."""
