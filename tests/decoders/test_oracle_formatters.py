@@ -91,7 +91,7 @@ def decoded(records: list[Pair]) -> Iterator[Decoded]:
 def use_with_many_clients(broker: LabBroker) -> None:
     """Groups of three client families: dynamic and static members, metadata with commits, deletions."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(timeout=20)
+    admin.create_topics([NewTopic(TOPIC, 3, 1)])[TOPIC].result(timeout=60)
     producer = Producer({"bootstrap.servers": broker.bootstrap})
     for number in range(MESSAGES):
         producer.produce(TOPIC, str(number).encode(), partition=number % 3)
@@ -102,7 +102,7 @@ def use_with_many_clients(broker: LabBroker) -> None:
     with_java(broker, "java-classic")
     if broker.version == "4.1.1":
         with_java(broker, "java-848", "group.protocol=consumer")
-    deletions = admin.delete_consumer_groups(["librdkafka-grüppe"], request_timeout=20)
+    deletions = admin.delete_consumer_groups(["librdkafka-grüppe"], request_timeout=60)
     deletions["librdkafka-grüppe"].result(timeout=30)
 
 
@@ -147,7 +147,7 @@ def read_offsets_topic(bootstrap: str) -> list[Pair]:
     settings = {"bootstrap.servers": bootstrap, "group.id": "not-joined", "enable.auto.commit": False}
     consumer = Consumer({**settings, "isolation.level": "read_uncommitted"})
     place = TopicPartition("__consumer_offsets", 0, 0)
-    _, end = consumer.get_watermark_offsets(place, timeout=20)
+    _, end = consumer.get_watermark_offsets(place, timeout=60)
     consumer.assign([place])
     found: list[Pair] = []
     while len(found) < end and (message := consumer.poll(10)) is not None:

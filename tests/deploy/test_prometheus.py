@@ -53,7 +53,7 @@ GROUP = "crash-loop.aiokafka"
 TEAM = "payments"
 FILTERED = 'team=~"$team"'
 STORM = "RebalanceStorm"
-PATIENCE_S = 60
+PATIENCE_S = 180
 IN_PROGRESS = ("overview", "In progress")
 # Panels that have data in these captures, which says that nothing is wrong.
 WELL = {

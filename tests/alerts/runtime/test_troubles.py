@@ -60,7 +60,7 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_said_and_the_others_are_not
         dispatcher.committed(("q", 1))
         dispatcher.put(("q", 2), [storm("opened", "after")])
         dispatcher.committed(("q", 2))
-        assert eventually(lambda: {told.labels["group"] for told in sink.told} == {"before", "after"}, 20)
+        assert eventually(lambda: {told.labels["group"] for told in sink.told} == {"before", "after"})
         assert str(file) in dispatcher.failing()
     assert file.exists()
 
@@ -118,7 +118,7 @@ def test_a_storage_that_is_away_for_long_sets_nothing_aside(
     with quiet(), dispatching(tmp_path, sink := Memo()) as dispatcher:
         dispatcher.put(("q", 0), [storm("opened")])
         dispatcher.committed(("q", 0))
-        assert eventually(lambda: [told.labels["group"] for told in sink.told] == ["orders"], 20)
+        assert eventually(lambda: [told.labels["group"] for told in sink.told] == ["orders"])
         assert dispatcher.failing() == ""
 
 
@@ -131,7 +131,7 @@ def test_a_hanging_sink_delays_no_batch(tmp_path: Path) -> None:
             dispatcher.committed(("q", number))
         assert sink.told == []
         sink.hangs.set()
-        assert eventually(lambda: len(sink.told) == 20, 20)
+        assert eventually(lambda: len(sink.told) == 20)
 
 
 def test_a_hanging_sink_does_not_keep_the_process_from_ending_and_is_notified_by_the_next(

@@ -73,7 +73,7 @@ def storm(phase: str, group: str = "orders") -> Finding:
     return replace(made, id=f"{phase}-{group}")
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10) -> bool:
+def eventually(holds: Callable[[], bool], seconds: float = 60) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline and not holds():
         time.sleep(0.01)

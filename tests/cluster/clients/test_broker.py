@@ -219,7 +219,7 @@ def test_an_open_transaction_hides_nothing(servers: str, admin: ClusterAdmin) ->
     assert commits_of(table, HELD) == commits_of(read_all(servers, admin), HELD) == [(TOPIC, 0)]
 
 
-def eventually(look: Callable[[], bool], seconds: float = 20.0) -> bool:
+def eventually(look: Callable[[], bool], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if look():

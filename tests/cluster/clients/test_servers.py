@@ -44,8 +44,7 @@ STRANGERS: dict[str, tuple[Serve, str]] = {
 
 
 @pytest.mark.parametrize("kind", STRANGERS)
-def test_what_is_no_broker_is_named_by_its_first_bytes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rebalance_monitor.cluster.clients.servers.SNIFF_S", 0.6)
+def test_what_is_no_broker_is_named_by_its_first_bytes(kind: str) -> None:
     serve, sentence = STRANGERS[kind]
     with server(serve) as strange, server(answers(BROKER)) as broker:
         with pytest.raises(BrokerUnreachableError) as told:

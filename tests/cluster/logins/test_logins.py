@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.probe.sample import ProbeSample
+
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.broker,
@@ -134,7 +137,10 @@ def rebalance(broker: LoginBroker, group: str) -> None:
     """Have a group rebalance and commit."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     consumer.subscribe(["orders"])
-    consumer.poll(8)
+    # Until then the group takes no commit of it.
+    until = time.monotonic() + 120
+    while not consumer.assignment() and time.monotonic() < until:
+        consumer.poll(0.2)
     consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
     consumer.close()
 
@@ -172,13 +178,13 @@ def test_the_job_outlives_a_token_endpoint_that_is_away_and_reports_it(oauth: Si
     log = (tmp_path / "log").open("w")
     with log, subprocess.Popen(oauth.command(tmp_path, "run"), stdout=log, stderr=log) as job:
         try:
-            assert wait_until(lambda: has('"orders"'), 180)
+            assert wait_until(lambda: has('"orders"'), 300)
             provider.answers = False
-            assert wait_until(lambda: has("monitor_degraded", "opened", "The token endpoint"), 120)
+            assert wait_until(lambda: has("monitor_degraded", "opened", "The token endpoint"), 300)
             provider.answers = True
             rebalance(oauth.broker, "later")
-            assert wait_until(lambda: has('"later"'), 180)
-            assert wait_until(lambda: has("monitor_degraded", "resolved"), 120)
+            assert wait_until(lambda: has('"later"'), 300)
+            assert wait_until(lambda: has("monitor_degraded", "resolved"), 300)
         finally:
             provider.answers = True
             job.terminate()
@@ -216,10 +222,17 @@ def test_probe_and_ends_go_on_while_tokens_and_tickets_expire(oauth: Site, kerbe
             )
             for given in (oauth.properties(), kerberos.properties(often))
         ]
+        answers: list[tuple[list[ProbeSample], list[EndsSample]]] = [([], []) for _ in asking]
+
+        def goes_on() -> bool:
+            for (probe, ends), (looks, samples) in zip(asking, answers, strict=True):
+                looks.extend(probe.drain())
+                samples.extend(ends.drain())
+            return all(len(looks) > LASTS_S / 2 and samples for looks, samples in answers)
+
         time.sleep(LASTS_S)
-        answers = [(probe.drain(), ends.drain()) for probe, ends in asking]
+        assert wait_until(goes_on, 4 * LASTS_S)
     for looks, samples in answers:
-        assert len(looks) > LASTS_S / 2
         assert [look.failures for look in looks if look.failures] == []
         assert [sample.partial for sample in samples if sample.partial] == []
         assert {sample.latest["orders"] for sample in samples} == {(0, 0)}
@@ -248,10 +261,10 @@ def test_a_token_endpoint_that_is_away_is_named_once_no_token_holds_and_missed_n
     with ProbeThread(oauth.properties(), 0.5) as probe:
         try:
             provider.answers = False
-            assert wait_until(lambda: any("token endpoint" in why for why in failures(probe)), 90)
+            assert wait_until(lambda: any("token endpoint" in why for why in failures(probe)), 180)
         finally:
             provider.answers = True
-        assert wait_until(lambda: failures(probe) == [""], 60)
+        assert wait_until(lambda: failures(probe) == [""], 180)
 
 
 @pytest.mark.parametrize("by", ["kerberos", *(["gssapi"] if find_spec("gssapi") else [])])
@@ -267,12 +280,12 @@ def test_a_keytab_that_goes_bad_while_it_runs_is_named_and_one_exported_anew_is_
     often = {"sasl.kerberos.min.time.before.relogin": "1000"}
     line = site.config["kafka"][JAAS].replace("monitor.keytab", keytab).replace(PRINCIPAL, principal)
     with ProbeThread(site.properties({JAAS: line, **often}), 0.5) as probe:
-        assert wait_until(lambda: failures(probe) == [""], 60)
+        assert wait_until(lambda: failures(probe) == [""], 180)
         kdc.new_key(principal)
         named = f"The key in the keytab is not the key of {principal}: it has been changed since."
-        assert wait_until(lambda: any(named in why for why in failures(probe)), 90)
+        assert wait_until(lambda: any(named in why for why in failures(probe)), 180)
         kdc.export(principal, keytab)
-        assert wait_until(lambda: failures(probe) == [""], 60)
+        assert wait_until(lambda: failures(probe) == [""], 180)
 
 
 def failures(probe: ProbeThread) -> list[str]:
@@ -311,7 +324,7 @@ def test_what_is_wrong_with_client_credentials_is_reported(
         (
             {"clock_s": -600},
             BrokerUnreachableError,
-            as_the_page_says("expired token", "582", r"58\d").removeprefix("… "),
+            as_the_page_says("expired token", "582", r"(58|59|60)\d").removeprefix("… "),
         ),
     ],
 )

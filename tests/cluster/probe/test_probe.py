@@ -131,7 +131,7 @@ def test_a_machine_without_a_thread_left_does_not_end_the_looking(monkeypatch: p
 def test_a_cluster_that_is_away_gives_sightings_that_say_so() -> None:
     with ProbeThread({"bootstrap.servers": "127.0.0.1:1", "request.timeout.ms": "300"}, 0.05) as probe:
         found = []
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + 60
         while not found and time.monotonic() < deadline:
             time.sleep(0.1)
             found = probe.drain()
@@ -202,7 +202,7 @@ class Closing:
 
 
 def looks(probe: ProbeThread, wanted: int) -> bool:
-    found, deadline = 0, time.monotonic() + 15
+    found, deadline = 0, time.monotonic() + 60
     while found < wanted and time.monotonic() < deadline:
         time.sleep(0.02)
         found += len(probe.drain())

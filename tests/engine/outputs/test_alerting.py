@@ -27,9 +27,9 @@ from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.lab.suite.job import Job
 from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN, SlackFake
 from tests.alerts.support.findings import finding
+from tests.alerts.support.memo import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 FACTS = TopicFacts("__consumer_offsets", "topic", "c1", {0: 0}, {0: 0})
@@ -50,13 +50,6 @@ def settings(token: str, api: str) -> Settings:
 def storm(phase: str) -> Finding:
     now = time.time_ns() // 1_000_000
     return replace(finding(Kind.STORM, phase=phase, incident="i1", cluster="c1"), at=now, id=f"{phase}1")
-
-
-def eventually(holds: Callable[[], bool], seconds: float = 15) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and not holds():
-        time.sleep(0.02)
-    return holds()
 
 
 def sends(page: str) -> list[tuple[str, str, int]]:

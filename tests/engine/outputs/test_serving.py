@@ -145,7 +145,7 @@ def test_an_engines_report_gives_stages_lag_and_the_memory_of_its_stores(tmp_pat
     )
 
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 class Audited:

@@ -26,11 +26,11 @@ def test_what_is_leashed_ends_with_its_owner_even_when_that_is_killed() -> None:
     assert owner.stdout is not None
     child = int(owner.stdout.readline())
     # A process has no command line while it is being executed.
-    assert wait_until(lambda: bool(command_line(child)), 10)
+    assert wait_until(lambda: bool(command_line(child)), 60)
     owner.kill()
     owner.wait()
     owner.stdout.close()
-    assert wait_until(lambda: not command_line(child), 10)
+    assert wait_until(lambda: not command_line(child), 60)
 
 
 def test_what_was_released_lives_on() -> None:

@@ -141,7 +141,7 @@ def test_a_job_on_a_uri_publishes_each_finding_once_and_goes_on_after_a_kill(
         assert verb(config, "alerts", "silence", "add", 'group="nobody"', "--for", "1h")[0] == 0
         with job(config) as process:
             assert wait_until(lambda: batches(storage) > before + 2, PATIENCE_S)
-            assert wait_until(lambda: len(slack.parents()) > 0, 30)
+            assert wait_until(lambda: len(slack.parents()) > 0, PATIENCE_S)
             time.sleep(3)
             process.terminate()
             assert process.wait(60) == 0
