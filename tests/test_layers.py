@@ -4,7 +4,10 @@ import re
 import subprocess
 import sys
 import tomllib
+from graphlib import TopologicalSorter
 from pathlib import Path
+
+import grimp
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -42,6 +45,14 @@ def test_the_import_contracts_hold() -> None:
     analyzed = re.search(r"Analyzed (\d+) files", done.stdout)
     assert analyzed is not None
     assert int(analyzed[1]) >= sum(len(list((ROOT / part).rglob("*.py"))) for part in PARTS)
+
+
+def test_no_module_imports_itself_through_others_not_even_for_its_types() -> None:
+    graph = grimp.build_graph(*LINTER["root_packages"], cache_dir=None)
+    imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert sum(map(len, imported.values())) > len(imported)
+    # Raises CycleError, which names the circle.
+    TopologicalSorter(imported).prepare()
 
 
 def test_every_part_is_looked_at() -> None:

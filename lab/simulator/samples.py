@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.lab.simulator.plans.plan import Outage
-from rebalance_monitor.lab.simulator.protocol.coordinator import State
+from rebalance_monitor.lab.simulator.protocol.members import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rebalance_monitor.lab.simulator.engine import Simulation
-    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member
+    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator
+    from rebalance_monitor.lab.simulator.protocol.members import Member
 
     Seen = tuple[str, str, str, str]
     """Member id, instance id or "", client id, host."""

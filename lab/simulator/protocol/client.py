@@ -15,16 +15,17 @@ from rebalance_monitor.lab.simulator.plans.plan import Act
 from rebalance_monitor.lab.simulator.protocol import names, wire
 from rebalance_monitor.lab.simulator.protocol.beats import EARLY_LATE_MS, Beats
 from rebalance_monitor.lab.simulator.protocol.commits import Commits
-from rebalance_monitor.lab.simulator.protocol.coordinator import State
+from rebalance_monitor.lab.simulator.protocol.members import State
 from rebalance_monitor.lab.simulator.truth import Removed
 
 if TYPE_CHECKING:
     from random import Random
 
     from rebalance_monitor.lab.simulator.plans.plan import ClientPlan, GroupPlan
-    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member, Phase
+    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator
     from rebalance_monitor.lab.simulator.protocol.feed import Feed, Owned
     from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.members import Member, Phase
 
 # Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.
 _REJOIN_MS = 20.0
@@ -71,6 +72,11 @@ class Client:
         """Whether its heartbeats arrive and count."""
         return self.alive and self.connected and not (self.stopped or self.stale)
 
+    @property
+    def owned(self) -> Owned:
+        """Its newest assignment."""
+        return self.commits.owned
+
     def syncs(self, member_id: str) -> bool:
         """Whether it has sent SyncGroup for the generation of its JoinGroup response."""
         return self.reaches and not self.unsynced and not self.stale and self.member == member_id
@@ -84,9 +90,7 @@ class Client:
     def subscription(self, group: GroupPlan) -> bytes:
         """Give the bytes of its subscription."""
         sticky = group.protocol == "cooperative-sticky"
-        return wire.subscription(
-            self.plan.family, group.topics, self.commits.owned, self._generation, sticky=sticky
-        )
+        return wire.subscription(self.plan.family, group.topics, self.owned, self._generation, sticky=sticky)
 
     def record(self, member: Member) -> bytes:
         """Give its entry in the group's record."""
@@ -239,8 +243,7 @@ class Client:
         self.skip(self.line.now)
         self.connected = True
         soon = self.line.now + self._rng.random() * _RECONNECT_MS
-        member = self.group.members.get(self.member)
-        if member is None:
+        if (member := self.group.members.get(self.member)) is None:
             self.lost = True
             self.line.at(soon, self._return)
             return
@@ -333,8 +336,7 @@ class Client:
         self.stalled = self.deaf = self.stopped = False
         self.last_poll = now
         self.commits.go_on(now)
-        member = self.group.members.get(self.member)
-        if member is None or self.lost:
+        if (member := self.group.members.get(self.member)) is None or self.lost:
             self.member, self.lost = "", True
             self._return()
             return
@@ -360,8 +362,7 @@ class Client:
             member.armed = max(member.armed, self.beats.last_before(self.line.now))
 
     def _watch_group(self) -> None:
-        member = self.group.members.get(self.member)
-        if member is not None:
+        if (member := self.group.members.get(self.member)) is not None:
             self.group.watch(member)
 
     # Commits.

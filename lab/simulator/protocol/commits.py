@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.simulator.plans.families import Family
     from rebalance_monitor.lab.simulator.plans.plan import ClientPlan
-    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member
+    from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator
     from rebalance_monitor.lab.simulator.protocol.feed import Feed, Owned
     from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.members import Member
 
 NEVER = float("inf")
 _TIMED = frozenset({Mode.IN_POLL, Mode.BACKGROUND, Mode.OWN_TIMER})

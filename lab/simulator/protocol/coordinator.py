@@ -1,21 +1,20 @@
-"""The part common to both coordinators: members, their session timers, and a broker that may not answer."""
+"""The part common to both coordinators: session timers, and a broker that may not answer."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
-from enum import Enum
 from math import log
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.lab.simulator.protocol.members import State
 from rebalance_monitor.lab.simulator.truth import Removal, Removed
 
 if TYPE_CHECKING:
     from random import Random
 
     from rebalance_monitor.lab.simulator.plans.plan import BrokerPlan, GroupPlan
-    from rebalance_monitor.lab.simulator.protocol.client import Client
     from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.members import Member, Phase, Process
     from rebalance_monitor.lab.simulator.protocol.timeline import Timeline
     from rebalance_monitor.lab.simulator.truth import Truth
 
@@ -24,52 +23,6 @@ _SLACK_MS = 2.0
 # As recorded of busy machines: how late a broker's timer is, and how long a client takes to join again.
 _LATE_MS, _LATE_SPREAD = 2.0, 1.8
 _REACTS_MS, _REACTS_SPREAD = 20.0, 1.4
-
-
-class State(Enum):
-    """States of a group, in the broker's words."""
-
-    EMPTY = "Empty"
-    PREPARING = "PreparingRebalance"
-    COMPLETING = "CompletingRebalance"
-    STABLE = "Stable"
-    RECONCILING = "Reconciling"
-
-
-@dataclass(slots=True, eq=False)
-class Member:
-    """A member as the coordinator has it. `armed`: its session runs from then; `guard`: which timer counts.
-
-    `joined` and `synced` are the classic protocol's: its JoinGroup or its SyncGroup waits, or was answered.
-    """
-
-    id: str
-    client: Client
-    instance: str | None
-    joined: bool = True
-    new: bool = True
-    synced: bool = False
-    seen: bool = False
-    armed: float = 0.0
-    guard: int = 0
-    subscription: bytes = b""
-    last_commit: float = -1.0
-
-
-@dataclass(slots=True, eq=False)
-class Phase:
-    """A join phase. `initial`: it waits for no member yet; `extended`: by how much (ms) so far.
-
-    `joined`: when (ms since 1970) each member has joined or rejoined.
-    """
-
-    began: float
-    trigger: str
-    member: str
-    initial: bool = False
-    joined_since: bool = False
-    extended: float = 0.0
-    joined: dict[str, float] = field(default_factory=dict)
 
 
 class Coordinator(ABC):
@@ -95,7 +48,7 @@ class Coordinator(ABC):
         self.changes: list[tuple[float, State, tuple[Member, ...]]] = []
 
     @abstractmethod
-    def on_join(self, client: Client) -> None:
+    def on_join(self, client: Process) -> None:
         """Take a client that wants to be a member."""
 
     @abstractmethod
@@ -103,11 +56,11 @@ class Coordinator(ABC):
         """Take a goodbye, or an administrator's removal."""
 
     @abstractmethod
-    def on_leader_sync(self, client: Client, generation: int) -> None:
+    def on_leader_sync(self, client: Process, generation: int) -> None:
         """Take the leader's SyncGroup."""
 
     @abstractmethod
-    def on_late_sync(self, client: Client) -> None:
+    def on_late_sync(self, client: Process) -> None:
         """Take a follower's SyncGroup that comes after the leader's."""
 
     @abstractmethod

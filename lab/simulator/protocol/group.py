@@ -18,15 +18,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator.protocol import wire
-from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member, Phase, State
+from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator
+from rebalance_monitor.lab.simulator.protocol.members import Member, Phase, State
 from rebalance_monitor.lab.simulator.truth import JoinPhase, Removed
 
 if TYPE_CHECKING:
     from random import Random
 
     from rebalance_monitor.lab.simulator.plans.plan import BrokerPlan, GroupPlan
-    from rebalance_monitor.lab.simulator.protocol.client import Client
     from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.members import Process
     from rebalance_monitor.lab.simulator.protocol.timeline import Timeline
     from rebalance_monitor.lab.simulator.truth import Truth
 
@@ -47,7 +48,7 @@ class Group(Coordinator):
 
     # Requests.
 
-    def on_join(self, client: Client) -> None:
+    def on_join(self, client: Process) -> None:
         """Take a JoinGroup: of a member, or of somebody new."""
         if self._deferred(self.on_join, client) or not client.reaches:
             return
@@ -75,7 +76,7 @@ class Group(Coordinator):
         if member is not None:
             self._remove(member, cause, fault)
 
-    def on_leader_sync(self, client: Client, generation: int) -> None:
+    def on_leader_sync(self, client: Process, generation: int) -> None:
         """Take the leader's SyncGroup: the generation is written."""
         if self._deferred(self.on_leader_sync, client, generation) or not client.reaches:
             return
@@ -94,7 +95,7 @@ class Group(Coordinator):
             else:
                 self.watch(member)
 
-    def on_late_sync(self, client: Client) -> None:
+    def on_late_sync(self, client: Process) -> None:
         """Take a follower's SyncGroup that comes after the leader's."""
         member = self.members.get(client.member)
         if member is not None and self.state is State.STABLE and not member.synced:
@@ -232,7 +233,7 @@ class Group(Coordinator):
             self._prepare("departure", member.id)
         self._check("removal", member.id)
 
-    def _admitted(self, client: Client) -> Member | None:
+    def _admitted(self, client: Process) -> Member | None:
         """Add a new member; None where a static one took its predecessor's place in a Stable group."""
         if self._broker.java and not self._known:
             self._known = True
@@ -258,7 +259,7 @@ class Group(Coordinator):
         self.line.at(self.line.now + NEW_MEMBER_MS, self._expire_new, member)
         return member
 
-    def _replaced(self, old: Member, client: Client) -> Member | None:
+    def _replaced(self, old: Member, client: Process) -> Member | None:
         """KIP-345: a known instance id with an unknown member id takes the old member's place."""
         old.client.flush(self.line.now)
         old.client.on_removed(old.id)
@@ -269,7 +270,7 @@ class Group(Coordinator):
         }
         if self.leader == old.id:
             self.leader = member.id
-        client.own(old.client.commits.owned)
+        client.own(old.client.owned)
         client.identity = old.client.identity
         if self.state is State.STABLE:
             self._write(self._stable_at)

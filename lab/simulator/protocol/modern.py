@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.lab.simulator.protocol import wire848 as wire
-from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator, Member, State
+from rebalance_monitor.lab.simulator.protocol.coordinator import Coordinator
+from rebalance_monitor.lab.simulator.protocol.members import Member, State
 from rebalance_monitor.lab.simulator.truth import JoinPhase, Removed
 
 if TYPE_CHECKING:
     from random import Random
 
     from rebalance_monitor.lab.simulator.plans.plan import BrokerPlan, GroupPlan
-    from rebalance_monitor.lab.simulator.protocol.client import Client
     from rebalance_monitor.lab.simulator.protocol.log import Log
+    from rebalance_monitor.lab.simulator.protocol.members import Process
     from rebalance_monitor.lab.simulator.protocol.timeline import Timeline
     from rebalance_monitor.lab.simulator.truth import Truth
 
@@ -60,7 +61,7 @@ class ModernGroup(Coordinator):
 
     # Requests.
 
-    def on_join(self, client: Client) -> None:
+    def on_join(self, client: Process) -> None:
         """Take the first heartbeat (epoch 0) of a member id."""
         if self._deferred(self.on_join, client) or not client.reaches or client.member in self.members:
             return
@@ -79,10 +80,10 @@ class ModernGroup(Coordinator):
         client.on_synced(self.line.now + self.latency())
         self._catch_up(member)
 
-    def on_leader_sync(self, client: Client, generation: int) -> None:
+    def on_leader_sync(self, client: Process, generation: int) -> None:
         """Ignore it: a KIP-848 group has no SyncGroup."""
 
-    def on_late_sync(self, client: Client) -> None:
+    def on_late_sync(self, client: Process) -> None:
         """Ignore it: a KIP-848 group has no SyncGroup."""
 
     def on_leave(self, member_id: str, cause: Removed, fault: str) -> None:
