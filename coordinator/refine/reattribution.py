@@ -190,7 +190,8 @@ def _sampled(
 
 def _describe_samples(evidence: Evidence, one: Departed) -> str:
     """Say what samples show: how long the member had been silent as the phase began, or when it departed."""
-    (least, most), text, work = one.removed, LISTED, waiting_records.describe(one)
+    since = "its last commit" if one.trace.last >= 0 else "its generation began"
+    (least, most), text, work = one.removed, LISTED, waiting_records.describe(one, since)
     if one.woke >= 0:
         work += f"; its broker had not responded until {seconds(one.woke)} before"
     elif one.loaded >= 0:
@@ -200,7 +201,6 @@ def _describe_samples(evidence: Evidence, one: Departed) -> str:
     if most < 0:
         return work
     late = max(0, one.last_active - most), max(0, one.last_active - least)
-    since = "its last commit" if one.trace.last >= 0 else "its generation began"
     return f"; {text} {seconds(late[0])} to {seconds(late[1])} after {since}{work}"
 
 

@@ -26,6 +26,9 @@ _MARKER = 1
 _SOON_MS = 10_000
 """Ends are sampled at least so often, unless groups consume very many partitions."""
 
+_ALL_ALONG_MS = 100
+"""A record that waits so soon after its last commit was there before."""
+
 
 class Ends(Protocol):
     """What is asked of the ends of topics (`lag/board.py`)."""
@@ -64,10 +67,12 @@ def _unsuspicious(one: Departed) -> int:
     return max(1, min(usual[len(usual) // 2], _SOON_MS)) if usual else 1
 
 
-def describe(one: Departed) -> str:
-    """Say what the ends have shown, "" where nothing."""
+def describe(one: Departed, since: str) -> str:
+    """Say what the ends have shown, "" where nothing; `since`: its last sign of work, in words."""
     if not one.places:
         return ""
     if one.work == HAD_WORK:
-        return f"; records waited for it from {seconds(one.lull)} after that on"
+        if one.lull < _ALL_ALONG_MS:
+            return "; records waited for it all that time"
+        return f"; records waited for it from {seconds(one.lull)} after {since} on"
     return "; no record waited for it" if one.work == NO_WORK else ""

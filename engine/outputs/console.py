@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rebalance_monitor.alerts.messages.measures import key_rows
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.kinds import Severity
 from rebalance_monitor.coordinator.findings.wording import likely
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
 
 COLOURS = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL: "red"}
-CAUSES_SHOWN = 3
+CAUSES_SHOWN, ROWS_SHOWN = 3, 3
 
 
 def line_of(finding: Finding, *, colour: bool = False) -> str:
@@ -33,7 +34,7 @@ def line_of(finding: Finding, *, colour: bool = False) -> str:
     if colour:
         label = click.style(label, fg=COLOURS[finding.severity], bold=finding.severity != Severity.INFO)
         kind = click.style(kind, bold=True)
-    parts = (_time(finding.at), label, _subject(finding), kind, _generation(finding), _causes(finding))
+    parts = (_time(finding.at), label, _subject(finding), kind, _generation(finding), _why(finding))
     return "  ".join(part for part in parts if part)
 
 
@@ -91,6 +92,13 @@ def _generation(finding: Finding) -> str:
     if finding.previous_generation is None or finding.previous_generation == finding.generation:
         return f"generation {finding.generation}"
     return f"generation {finding.previous_generation} → {finding.generation}"
+
+
+def _why(finding: Finding) -> str:
+    """Return the causes; where nothing has caused it, the numbers that messages give of its kind."""
+    if finding.causes:
+        return _causes(finding)
+    return plain(", ".join(f"{label.lower()} {value}" for label, value in key_rows(finding)[:ROWS_SHOWN]))
 
 
 def _causes(finding: Finding) -> str:

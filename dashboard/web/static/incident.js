@@ -145,14 +145,14 @@ function page(seen, app, chart, notices) {
       h("div", { class: "column" },
         panel("Why", {}, reasons([...seen.findings, ...seen.around]) ?? causes(first?.causes ?? [], { full: true })),
         panel("Who", {}, seen.offenders.length ? h("ul", { class: "causes" }, seen.offenders.map((who) =>
-          h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.share, "warn", share(who.share)), h("span", { class: "num" }, share(who.share)), h("span", { class: "who quiet mono" }, `${words(who.role)} · `, host(who.host), ` · in ${counted(who.findings, "finding")}`)))) : empty("No member stands out."))),
+          h("li", {}, h("span", { class: "mono name" }, who.client_id), meter(who.findings / who.of, "warn", share(who.findings / who.of)), h("span", { class: "num" }, `${number(who.findings)} of ${counted(who.of, "finding")}`), h("span", { class: "who quiet mono" }, words(ROLES[who.role] ?? who.role), " · ", host(who.host))))) : empty("No member stands out."))),
       h("div", { class: "column" },
         panel("What", {}, h("p", { class: "quiet" }, one.what),
           h("dl", { class: "facts many" }, fact("opened", moment(one.opened_at), utc(one.opened_at)),
             open ? fact("lasting", since(one.opened_at)) : fact("lasted", duration(one.closed_at - one.opened_at)),
             !open && fact("resolved", `${moment(one.closed_at)}${one.resolution ? ` (${one.resolution})` : ""}`, utc(one.closed_at)),
             // Who it is stands beside it.
-            Object.entries(one.details).filter(([name]) => !name.startsWith("worst_")).map(([name, value]) => fact(words(name.replace(/_ms$/, "")), detail(name, value))))),
+            Object.entries(one.details).filter(([name]) => !name.startsWith("worst_")).map(([name, value]) => fact(label(one.kind, name), detail(name, value))))),
         panel("Lifecycle", {}, seen.ended_by && h("ol", { class: "feed", "aria-label": "The generation that ended it" }, line(seen.ended_by, now, { withGroup: false })),
           own.length ? h("ol", { class: "feed" }, own.map((finding) => line(finding, now, { withGroup: false }))) : empty("Its findings are no longer retained.")), notices)),
     chart,
@@ -163,7 +163,17 @@ function page(seen, app, chart, notices) {
   ];
 }
 
+// What the details of a storm count: their names alone do not say it.
+const STORM = { count: "rebalances in the window", total: "rebalances since it began", threshold: "a storm from", rule: "counted from" };
+const RULES = { generations: "records", sightings: "probe samples" };
+const ROLES = { worst: "worst offender", named: "named as a cause" };
+
+function label(kind, name) {
+  return (kind === "storm" && STORM[name]) || words(name.replace(/_ms$/, ""));
+}
+
 function detail(name, value) {
+  if (name === "rule") return RULES[value] ?? words(value);
   if (name.endsWith("_ms")) return duration(Number(value));
   if (name.endsWith("_at")) return `${moment(Number(value))}`;
   if (name.endsWith("share")) return share(Number(value));

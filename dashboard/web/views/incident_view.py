@@ -132,7 +132,7 @@ def offenders(findings: Iterable[Finding]) -> list[Offender]:
             "host": client[1],
             "role": roles[client].value,
             "findings": counts[client],
-            "share": round(counts[client] / len(blamed), 3),
+            "of": len(blamed),
         }
         for client in ranked[:MAX_OFFENDERS]
     ]

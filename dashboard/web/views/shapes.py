@@ -143,7 +143,7 @@ class IncidentsPage(TypedDict):
 
 
 class Offender(TypedDict):
-    """A client that an incident's findings name. share: of the counted findings, 0..1.
+    """A client that an incident's findings name: in so many `findings`, `of` those that name anybody.
 
     role: the weightiest of `waited_for`, `worst` (of a storm), `silent`, `left`, `named` (by a cause),
     `replaced`, `joined`.
@@ -153,7 +153,7 @@ class Offender(TypedDict):
     host: str
     role: str
     findings: int
-    share: float
+    of: int
 
 
 class IncidentDetail(TypedDict):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served
@@ -28,12 +28,14 @@ window.violations = [];
 addEventListener("securitypolicyviolation", (one) =>
   window.violations.push(`${one.violatedDirective} ${one.blockedURI}`));
 """
-READY_MS = 15_000
+READY_MS = 60_000
 VIEWS = ("", "?view=incidents", "?view=findings", f"?group={known.STORMY}")
 
 
 def launch(driver: Playwright) -> Browser:
     """Start the browser, or skip the test saying what is missing."""
+    # What a busy machine shows late is shown.
+    expect.set_options(timeout=READY_MS)
     path = installed("chromium", "chromium-browser")
     # Tests may run as root, for whom Chromium has no sandbox.
     return driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])

@@ -41,6 +41,6 @@ def served(
     )
     with (
         Server(app, stream, "127.0.0.1", port) as server,
-        httpx.Client(base_url=server.url, timeout=20) as client,
+        httpx.Client(base_url=server.url, timeout=60) as client,
     ):
         yield client

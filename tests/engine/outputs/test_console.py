@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.findings.finding import from_json
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey
 from rebalance_monitor.engine.outputs.console import line_of, plain, renderer, writer
 from rebalance_monitor.engine.outputs.sinks import Lines, Publication
@@ -69,3 +70,12 @@ def test_what_the_streams_encoding_lacks_is_escaped() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     writer(stream)("orders → 7\n")
     assert stream.buffer.getvalue() == b"orders \\u2192 7\n"  # type: ignore[attr-defined]  # a BytesIO
+
+
+def test_what_has_no_cause_says_what_was_counted() -> None:
+    details = {"arrived": 24, "waiting_at_stop": 1, "waiting_peak": 3846, "caught_up_ms": 3_000}
+    cost = replace(FINDINGS[0], kind=Kind.REBALANCE_COST, causes=(), details=details)
+    assert line_of(cost).endswith(
+        "arrived 24 records while consumption stood still, "
+        "waiting 3,846 records at the peak, 1 record when it stopped, caught up 3.0 s after the rebalance"
+    )

@@ -32,7 +32,7 @@ def client() -> Iterator[httpx.Client]:
 
 def connect(client: httpx.Client, said: bytes = b"") -> socket.socket:
     address = (client.base_url.host, client.base_url.port or 0)
-    found = socket.create_connection(address, timeout=10)
+    found = socket.create_connection(address, timeout=60)
     found.sendall(said)
     return found
 
@@ -47,7 +47,7 @@ def is_cut(reader: socket.socket) -> bool:
 
 def answer(client: httpx.Client, path: str) -> int:
     """Return the status over a connection of its own, as a probe asks."""
-    return httpx.get(client.base_url.join(path), timeout=5).status_code
+    return httpx.get(client.base_url.join(path), timeout=60).status_code
 
 
 def test_the_health_check_answers_while_hundreds_of_connections_say_nothing(client: httpx.Client) -> None:
@@ -67,19 +67,19 @@ def test_a_connection_without_a_whole_request_is_let_go(
 ) -> None:
     monkeypatch.setattr(connection, "REQUEST_S", 0.5)
     with connect(client, said) as slow:
-        began = time.monotonic()
-        while time.monotonic() < began + 10:
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
             try:
                 if said:
                     slow.sendall(b"x")
                 slow.settimeout(0.1)
                 if not slow.recv(65_536):
-                    break
+                    return
             except TimeoutError:
                 continue
             except (ConnectionResetError, BrokenPipeError):
-                break
-        assert time.monotonic() - began < 8
+                return
+    pytest.fail("the connection was kept")
 
 
 def test_a_reader_that_reads_nothing_loses_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_a_reader_that_reads_nothing_loses_its_place(monkeypatch: pytest.MonkeyP
     with served(snapshot) as client, connect(client, EVENTS) as asleep:
         assert asleep.recv(12) == b"HTTP/1.1 200"
         assert answer(client, "/api/v1/events") == 503
-        until = time.monotonic() + 15
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             snapshot.apply(Update(groups=groups, now=known.T0, wall=known.T0))
             with client.stream("GET", "/api/v1/events") as other:

@@ -107,7 +107,7 @@ def test_the_server_stops_at_once_although_readers_are_connected() -> None:
 
 
 def _read(url: str, seen: threading.Event) -> None:
-    with httpx.stream("GET", f"{url}/api/v1/events", timeout=30) as answer:
+    with httpx.stream("GET", f"{url}/api/v1/events", timeout=60) as answer:
         for _ in events(answer):
             seen.set()
     seen.set()
@@ -137,7 +137,7 @@ def test_a_burst_of_readers_gets_no_more_seats_than_there_are() -> None:
 
 def _ask(client: httpx.Client) -> socket.socket:
     url = client.base_url
-    asked = socket.create_connection((url.host, url.port or 0), timeout=20)
+    asked = socket.create_connection((url.host, url.port or 0), timeout=60)
     asked.sendall(f"GET /api/v1/events HTTP/1.1\r\nHost: {url.host}\r\n\r\n".encode())
     return asked
 
