@@ -1,4 +1,4 @@
-"""The ledger: what has been told survives any death of the process, whole or not at all."""
+"""The ledger: what has been published survives any death of the process, whole or not at all."""
 
 from __future__ import annotations
 

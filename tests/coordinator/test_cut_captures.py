@@ -79,7 +79,7 @@ def cuts(name: str, shard: int, size: int, pieces: int) -> Iterable[Piece]:
 
 
 def decided_by_records(found: Iterable[Finding]) -> list[Finding]:
-    """Those that no clock decides; the end of a storm is told by the clock or by the next record."""
+    """Those that no clock decides; the end of a storm is published by the clock or by the next record."""
     kept = [finding for finding in found if KINDS[finding.kind].driven_by is DrivenBy.RECORD]
     return [finding for finding in kept if finding.phase != "resolved" or finding.kind is Kind.GROUP_EMPTY]
 

@@ -117,7 +117,7 @@ def classic_topics(draw: st.DrawFn) -> Topic:
 
 
 def by_records(found: list[Finding]) -> list[Finding]:
-    """Those that records alone decide; a storm's end is told by the clock or by the next record."""
+    """Those that records alone decide; a storm's end is published by the clock or by the next record."""
     kept = [f for f in found if KINDS[f.kind].driven_by is DrivenBy.RECORD]
     return [f for f in kept if f.phase != "resolved" or f.kind is Kind.GROUP_EMPTY]
 

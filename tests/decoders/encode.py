@@ -73,7 +73,7 @@ def batch(
     kind: pa.DataType | None = None,
     first_offset: int = 0,
 ) -> pa.RecordBatch:
-    """Make a batch with the Kafka source's columns; one partition and running offsets unless told."""
+    """Make a batch with the Kafka source's columns; one partition and running offsets by default."""
     rows = len(pairs)
     return pa.record_batch(
         {

@@ -138,7 +138,7 @@ def test_all_problems_are_reported_at_once(files: Path) -> None:
 def test_what_a_section_means_is_reported_beside_the_sections_that_cannot_be_read(
     files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is told of a section whose own words are wrong but these words."""
+    """Of a section whose own words are wrong only these words are named."""
     monkeypatch.setenv("REBALANCE_MONITOR_PROOBE", "1")
     wrong = {
         **kafka(),

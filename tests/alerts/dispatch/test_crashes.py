@@ -1,4 +1,4 @@
-"""Any story of findings, failures and crashes: no incident untold, no parent twice, every end told.
+"""Any story of findings, failures and crashes: no incident missed, no parent twice, every end notified.
 
 The crash is simulated here, thousands of them: the memory goes back to what was saved last, what the sink was
 doing may have taken effect or not. The real one, with kill -9, is tests/alerts/runtime/test_killed.py.
@@ -57,7 +57,7 @@ def _without_waiting_for_the_disk() -> Iterator[None]:
 
 @dataclass
 class Service:
-    """What Slack would hold: thread -> phase of its parent. It finds a parent only when told to look."""
+    """What Slack would hold: thread -> phase of its parent. It finds a parent only when it is asked."""
 
     parents: dict[str, Phase] = field(default_factory=dict)
     groups: dict[str, str] = field(default_factory=dict)

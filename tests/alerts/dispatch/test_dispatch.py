@@ -1,4 +1,4 @@
-"""An incident is told to each way out once, from its opening to its end, unless a silence holds it back."""
+"""Each integration is notified of an incident once, from opening to end, unless it is silenced."""
 
 from __future__ import annotations
 

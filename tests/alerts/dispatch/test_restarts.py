@@ -1,4 +1,4 @@
-"""Over a restart incidents go on where they were told, though their cluster or receiver changed meanwhile."""
+"""Over a restart incidents go on where they were notified, though cluster or receiver have changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failed is tried again, ever more slowly and under the same key; what is over by then is not told."""
+"""What failed is tried again, ever more slowly, under the same key; what is over by then is not notified."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_sink_that_was_down_for_an_hour_gets_the_present_only() -> None:
     phases = {told.labels["group"]: told.phase for told in heard}
     assert phases.pop("first") is Phase.OPENED
     assert phases.pop("last") is Phase.OPENED
-    # What was over and never tried is not told; only an attempt that may have arrived is brought to its end.
+    # What was over and never tried is not notified; only an attempt that may have arrived gets its end.
     assert set(phases.values()) <= {Phase.RESOLVED}
     assert len(phases) <= 3
 

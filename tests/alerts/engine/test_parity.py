@@ -117,7 +117,7 @@ def threads(told: list[Told]) -> dict[Any, list[Told]]:
 
 
 def differences(expected: list[Told], candidates: list[list[Told]]) -> dict[Any, str]:
-    """Return the threads in which no candidate agrees with Alertmanager, each with what both told."""
+    """Return the threads in which no candidate agrees with Alertmanager, each with what both notified."""
     theirs, mine = threads(expected), [threads(told) for told in candidates]
     keys = set(theirs).union(*mine)
     found = {}
@@ -141,7 +141,7 @@ def _brief(told: list[Told]) -> str:
 
 
 def compared(cases: list[Case], folder: Path) -> tuple[dict[Any, str], list[int]]:
-    """Play all cases in one stretch of real time; what differs, and how much each Alertmanager told."""
+    """Play all cases in one stretch of real time; what differs, and how much each Alertmanager notified."""
     with ExitStack() as stack:
         managers = []
         for number, case in enumerate(cases):

@@ -1,4 +1,4 @@
-"""Which findings open an incident that is told, what swallows them, and what ends it."""
+"""Which findings open an incident that notifies, what suppresses them, and what ends it."""
 
 from __future__ import annotations
 

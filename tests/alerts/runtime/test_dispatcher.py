@@ -1,4 +1,4 @@
-"""The dispatcher with its thread, files and real clock: what is committed is told, once, at no vain cost."""
+"""The dispatcher with its thread, files and real clock: what is committed is notified once, and cheaply."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kill -9 at any point: every incident is told, none twice, with a Slack that fails as it likes."""
+"""Kill -9 at any point: every incident is notified, none twice, with a Slack that fails as it likes."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_the_memory_comes_back_after_every_save(place: Place, monkeypatch: pytes
 
 
 def filled(incidents: int) -> Memory:
-    """Return the memory of a dispatcher with open incidents that nobody has been told of."""
+    """Return the memory of a dispatcher with open incidents of which nobody was notified."""
     dispatch = Dispatch(plan_of(Settings(alerts=SECTION), "prod"), Memory(), lambda: 0.5, AT)
     storms = [
         finding(Kind.STORM, group=f"g{n}", phase="opened", incident=f"i{n}", at=AT) for n in range(incidents)

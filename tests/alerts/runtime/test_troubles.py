@@ -1,4 +1,4 @@
-"""What hangs, breaks or is full delays no batch; what was committed is told when the trouble is over."""
+"""What hangs, breaks or is full delays no batch; what was committed is notified when the trouble is over."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class SinkContract:
             assert len(harness.received()) > before, phase
         assert all(isinstance(value, str) for value in state.values())
 
-    def test_what_is_told_names_the_group_what_happened_and_the_cause(self, harness: Harness) -> None:
+    def test_a_notification_names_the_group_what_happened_and_the_cause(self, harness: Harness) -> None:
         before = len(harness.received())
         _tell(harness, note())
         said = "\n".join(harness.received()[before:])

@@ -1,4 +1,4 @@
-"""Why a receiver could not be told: each cause in its own words, passing or for good, without an address."""
+"""Why a receiver could not be notified: each cause in its own words, passing or not, without an address."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def slack_webhook(address: str) -> Sink:
 
 @pytest.mark.parametrize("sink", [alertmanager, pagerduty, slack, slack_webhook])
 def test_a_web_page_is_no_success_although_its_status_is(sink: Callable[[str], Sink]) -> None:
-    """What a proxy or a login on the way answers: nobody was told."""
+    """What a proxy or a login on the way answers: nobody was notified."""
     page = b"<html>Sign in</html>"
     head = f"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {len(page)}\r\n\r\n"
     with (

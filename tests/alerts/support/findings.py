@@ -1,4 +1,4 @@
-"""Findings as the coordinator writes them, for tests of what is told about them."""
+"""Findings as the coordinator writes them, for tests of the messages about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A dispatcher with its thread, files and real clock, and the sink that remembers what it was told."""
+"""A dispatcher with its thread, files and real clock, and the sink that remembers what it was sent."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def _storm(group: str, phase: str, number: int, at: int) -> Finding:
 
 
 def job(folder: str, api: str, started_at: int) -> None:
-    """Run until all is told."""
+    """Run until all is notified."""
     slack_options = {"token": TOKEN, "channel": CHANNEL, "api_url": api, "per_minute": 100_000}
     route = {"receiver": "sre", "group_wait": "150ms", "group_interval": "250ms"}
     settings = Settings(alerts={"receivers": [{"name": "sre", "slack": slack_options}], "route": route})
@@ -83,7 +83,7 @@ def job(folder: str, api: str, started_at: int) -> None:
     alerting = Alerting(settings, storage, "prod", lambda *_: None, lambda _: None)
     ledger = Ledger(storage.ledger)
     with alerting:
-        # Nobody looks here: a slow life would else be told of as a probe that stands still.
+        # Nobody looks here: a slow life would else be published as a probe that stands still.
         parts = Parts(DetectionSettings(behind_after_ms=86_400_000), "c1", list, probe_ms=None)
         sinks = [JsonLines(storage.jsonl), alerting]
         writer = BatchWriter(ledger, ledger.load().on_topic("topic", "c1"), sinks, parts)
@@ -97,7 +97,7 @@ def job(folder: str, api: str, started_at: int) -> None:
 
 
 def settle(alerting: Alerting) -> None:
-    """Wait until nobody is owed anything: an incident that ends before it could be told is not told."""
+    """Wait until nobody is owed anything: an incident that ends before that notifies nobody."""
     time.sleep(0.6)
     while alerting.dispatcher is not None and any(way.pending for way in alerting.dispatcher.status.ways):
         time.sleep(0.05)

@@ -64,7 +64,7 @@ class Play:
         self.dispatch.watchdog.batch_at = self.now
 
     def run(self, ms: int, step: int = SECOND) -> list[tuple[str, Phase, Reason]]:
-        """Let time pass; return what was told: receiver, phase, reason."""
+        """Let time pass; return what was notified: receiver, phase, reason."""
         fresh = []
         for now in range(self.now, self.now + ms + 1, step):
             self.now = now
@@ -87,7 +87,7 @@ class Play:
         return error is None
 
     def heard(self, way: str) -> list[Outgoing]:
-        """Return what this way out was told."""
+        """Return what this integration was sent."""
         return [one for _, one in self.told if one.way[0] == way]
 
     @property

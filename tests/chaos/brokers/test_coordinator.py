@@ -1,4 +1,4 @@
-"""Coordinators move under a running job and under members that live: nobody is accused, and all is told once.
+"""Coordinators move under a running job and under live members: nobody is blamed, and all is published once.
 
 A cluster of three nodes. First the shards of some groups get other leaders (a preferred leader election),
 then the broker that leads one of them is killed, stays away for longer than any session, and returns.
@@ -65,7 +65,7 @@ def test_moving_coordinators_and_a_dying_broker_accuse_no_member_and_hide_nothin
 
 
 def move_all(rig: Rig, living: Living) -> None:
-    """Move the coordinator of every group; each move is told, with the broker that lost it."""
+    """Move the coordinator of every group; each move is published, with the broker that lost it."""
     for group in living.names:
         before = coordinator_of(group, rig.bootstrap)
         shard = move_shard_of(group, rig.bootstrap)
@@ -91,7 +91,7 @@ def lose_a_broker(rig: Rig, living: Living, broker: LabBroker) -> None:
 
 
 def require_generations(rig: Rig) -> None:
-    """Every generation that is on the topic was told, once.
+    """Every generation that is on the topic was published, once.
 
     Their causes are not those of records alone: the job saw that the coordinator had moved, and blames nobody
     for the silence.
@@ -109,7 +109,7 @@ def generations(rig: Rig, found: Iterable[Finding]) -> list[tuple[str, int]]:
 
 
 def joins_once(living: Living) -> None:
-    """A member that joins afterwards is told once, and is the cause."""
+    """A member that joins afterwards is published once, and is the cause."""
     group = living.names[0]
     living.start("three", group)
     living.await_members(3, group)
@@ -124,7 +124,7 @@ def joined(finding: Finding) -> set[str]:
 
 
 def is_move(finding: Finding, shard: int | None, before: int) -> bool:
-    """Whether a shard, or any, is told to have moved away from broker `before`."""
+    """Whether a shard, or any, is published to have moved away from broker `before`."""
     moved = finding.kind == "coordinator_moved" and finding.details.get("previous_broker") == before
     return moved and shard in {None, finding.shard}
 

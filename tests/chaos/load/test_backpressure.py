@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 pytestmark = of_faults(600 + 5 * PATIENCE_S)
 LIVELY = ("before", "held", "after")
 PARTITIONS, GROUPS, PER_S, REBALANCES = 50, 200, 4_000, 5
-# How long the workers stand still after the member that must be told late.
+# How long the workers stand still after the member whose finding must come late.
 HELD_S = LATE_AFTER_MS / 1_000 + 15
 # A burst is so many portions at most, each of so many commits and a generation.
 PORTIONS, PORTION, BURST_AFTER_MS = 100, 100_000, 5_000
@@ -169,9 +169,9 @@ def test_a_job_that_falls_behind_says_by_how_much_keeps_order_and_marks_what_cam
             rig.groups |= {f.group for f in rig.told() if f.group}
             rig.require_truth()
             rig.job.require()
-    # Ten seconds without a finished batch, but for one that was told and not finished when all stood still.
+    # Ten seconds without a finished batch, but for one published and not finished when all stood still.
     assert said[0] >= 8_000
-    # What was told while it stood still was never half of what it was; at the end it is told at most.
+    # What was published while it stood still was never half of what it was; at the end it is the most.
     assert len(said) >= 4
     assert said[-2] > HELD_S * 1_000 / 2
     assert said[-1] >= LATE_AFTER_MS

@@ -63,7 +63,7 @@ class After(NamedTuple):
 
 
 class Told:
-    """What was told of the churning groups, each kind by group."""
+    """The findings of the churning groups, each kind by group."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -107,7 +107,7 @@ def death(group: str, now: int) -> list[Record]:
 
 
 def sizes(rig: Rig) -> list[int]:
-    """Bytes of state of each batch that told something, oldest first."""
+    """Bytes of state of each batch that published something, oldest first."""
     lines = (json.loads(line) for line in rig.job.log.splitlines() if line.startswith("{"))
     found = [line["state_bytes"] for line in lines if line.get("event") == "batch"]
     # What the monitor tells between two batches is of no state.
@@ -132,7 +132,7 @@ def rest(rig: Rig, told: Told) -> None:
 
 
 def wave(rig: Rig, told: Told, number: int) -> After:
-    """Let a wave of groups be born and go, each step told before the next; then look."""
+    """Let a wave of groups be born and go, each step published before the next; then look."""
     groups, before = names(number, AT_ONCE), len(sizes(rig))
     for kind, records in (("rebalance", birth), ("group_removed", death)):
         now = int(time.time() * 1000)

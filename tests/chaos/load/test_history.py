@@ -162,7 +162,7 @@ def requires_history(rig: Rig) -> None:
 
 
 def lives(rig: Rig, hook: WebhookFake, group: str) -> None:
-    """A group that lives now is told and alerted, and no other."""
+    """A group that lives now is published and alerted, and no other."""
     others = opened(hook)
     rig.pulse(group)
     assert wait_until(lambda: group in opened(hook), READ_S), rig.job.log[-3_000:]

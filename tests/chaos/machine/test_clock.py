@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = of_faults(1_200 + 12 * PATIENCE_S)
 HOUR_S = 3_600
-# A clock is told as off after up to 60 batches that say so.
+# A clock is published as off after up to 60 batches that say so.
 SKEW_S = 2.5 * PATIENCE_S
 
 
@@ -115,7 +115,7 @@ def skews(rig: Rig) -> list[Finding]:
 
 
 def await_skew(rig: Rig, phase: str, number: int) -> Finding:
-    """Await that a clock is told as off, or as right again, for one more time than `number`."""
+    """Await the finding that a clock is off, or right again, for one more time than `number`."""
     found: list[Finding] = []
 
     def looks() -> bool:

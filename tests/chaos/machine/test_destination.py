@@ -1,4 +1,4 @@
-"""A receiver of notifications that is away: it is told to the others, and what was due arrives, once."""
+"""A receiver of notifications that is away: the others are notified, and what was due arrives, once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def opened(hook: WebhookFake) -> Counter[str]:
 
 
 def of_failing(hook: WebhookFake, phase: str) -> list[str]:
-    """The texts in which this receiver was told, in this phase, that the other one fails."""
+    """The texts that notified this receiver, in this phase, that the other one fails."""
     texts = [json.dumps(body) for body in bodies(hook) if body["phase"] == phase]
     return [text for text in texts if "sink_failing" in text]
 

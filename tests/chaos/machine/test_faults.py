@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = of_faults(1_200)
 PARTITIONS = 8
-# Within so many triggers of a second each what happens beside a fault is told, on a machine that does more.
+# Within so many triggers of a second each what happens beside a fault is published, on a busy machine.
 TRIGGERS = 10
 LARGE = {"message.max.bytes": "30000000", "replica.fetch.max.bytes": "30000000"}
 

@@ -1,4 +1,4 @@
-"""The state is lost while an incident is open: it is not told anew, and its end is told once."""
+"""The state is lost while an incident is open: it is not published anew, and its end is published once."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_open_incident_is_published_once_and_ends_once_when_the_state_is_lost
         shutil.rmtree(rig.job.storage / "state")
         with rig.job:
             rig.await_told(lambda f: f.details.get("cause") == "state_rebuilt")
-            # What the job tells of another group shows that it has read beyond what it had told.
+            # A finding of another group shows that the job has read beyond what it had published.
             rig.pulse("another")
             rig.completed("another")
             assert told(hook) == [("opened", "critical")]

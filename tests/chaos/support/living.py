@@ -59,7 +59,7 @@ class Living:
         return worker
 
     def await_members(self, count: int, group: str = "") -> list[Finding]:
-        """Await a generation of so many members that is told, of each group or of the one that is named."""
+        """Await the finding of a generation of so many members, of each group or of the one that is named."""
         return [
             self._rig.await_told(
                 lambda f, name=name: f.group == name and f.kind == "rebalance" and f.members_total == count
@@ -68,7 +68,7 @@ class Living:
         ]
 
     def told(self) -> list[Finding]:
-        """What was told of these groups."""
+        """The findings of these groups."""
         return [finding for finding in self._rig.told() if finding.group in self.names]
 
     def require_unaccused(self) -> None:

@@ -141,7 +141,7 @@ class Rig:
         return all(f"{entry.split()[0]} resolved" in health for entry in health)
 
     def require_truth(self) -> None:
-        """The job has told what the topic holds: nothing lost, nothing doubled, in file and table."""
+        """The job has published what the topic holds: nothing lost, nothing doubled, in file and table."""
         found = findings_of_topic(self.bootstrap)
         assert record_driven(found, self.groups)
 

@@ -49,7 +49,7 @@ def pythons() -> dict[Pair, Path]:
 
 
 def run(rig: Rig, pair: Pair, python: Path, meanwhile: Callable[[], None], turn: int, *, kill: bool) -> None:
-    """Run the job on this Spark until it has told what is there, then end it: asked to, or killed."""
+    """Run the job on this Spark until it has published what is there, then end it: asked to, or killed."""
     rig.job.move_to(python, {"packages": list(pair.spark.packages)})
     with rig.job:
         rig.pulse(f"starts-{turn}")

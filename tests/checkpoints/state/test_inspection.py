@@ -1,4 +1,4 @@
-"""What a job's folder holds, told without Spark; only superseded generations may go."""
+"""What a job's folder holds, listed without Spark; only superseded generations may go."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Site:
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_S)
 
     def read(self, *words: str, **settings: object) -> list[Finding]:
-        """Let the job read what there is; return what it has told since the last call."""
+        """Let the job read what there is; return what it has published since the last call."""
         before = len(self.told())
         done = self.run("run", "--available-now", *words, **settings)
         assert done.returncode == 0, done.stderr
@@ -91,7 +91,7 @@ class Site:
         return done.stderr
 
     def told(self) -> list[Finding]:
-        """What the job has told, but for how fast this machine is."""
+        """What the job has published, without what depends on how fast this machine is."""
         path = self.data / "findings.jsonl"
         found = map(from_json, path.read_text().splitlines()) if path.exists() else []
         return [finding for finding in found if finding.details.get("cause") != "behind"]

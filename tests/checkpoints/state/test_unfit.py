@@ -90,6 +90,6 @@ def a_damaged_shard(job: Site) -> None:
     job.generations()
     later = job.read()
     assert ("state_rebuilt", "opened") in degraded([*told, *later])
-    # Of every group the newest generation is told, as live, and of the others nothing but that.
+    # Of every group the newest generation is published, as live, and of the others nothing but that.
     assert {f.group for f in later if f.kind == "rebalance" and not f.history} == set(GROUPS)
     assert sum(row["groups"] for row in job.rows("verify")) == len(GROUPS)

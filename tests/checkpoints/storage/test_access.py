@@ -1,4 +1,4 @@
-"""Access that is denied, to a store or to parts of a folder, is told in one sentence."""
+"""Access that is denied, to a store or to parts of a folder, is named in one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""URIs: told from paths, refused without telling a secret, and given to Spark under Hadoop's names."""
+"""URIs: distinguished from paths, refused without showing a secret, given to Spark under Hadoop's names."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Provider:
-    """Gives tokens that hold for 100 s, by a clock that stands still unless told."""
+    """Gives tokens that hold for 100 s, by a clock that stands still by default."""
 
     def __init__(self) -> None:
         self.now, self.given, self.away = 0.0, 0, False

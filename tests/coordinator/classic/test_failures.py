@@ -1,4 +1,4 @@
-"""Generations that fail, sync slowly or near the size limit of their record: told, as grave as they are."""
+"""Generations that fail, sync slowly or near the size limit of their record: their severity."""
 
 import pytest
 

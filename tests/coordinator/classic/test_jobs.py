@@ -94,7 +94,7 @@ def test_a_check_that_joins_for_two_seconds_every_twenty_is_a_job() -> None:
 def test_a_job_that_waits_for_more_work_for_longer_than_its_session_is_no_storm_either(
     session: int, work: int, idle: int
 ) -> None:
-    """Its end may as well have been an expiry, which is a guess; it is no fault that somebody was told of."""
+    """Its end may as well have been an expiry, which is a guess; it is no fault that was published."""
     topic = Topic()
     for run in range(12):
         at = run * 60_000

@@ -144,7 +144,7 @@ def test_positions_and_ends_say_when_members_committed_and_what_waits_for_them()
 
 
 def ended(lasts: int) -> list[Finding]:
-    """What is told of a phase of so many ms that a generation without the member b ends.
+    """The findings of a phase of so many ms that a generation without the member b ends.
 
     Sessions are 45 s and rebalance timeouts 60 s. All samples of the phase list b.
     """

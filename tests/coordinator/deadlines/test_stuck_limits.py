@@ -13,7 +13,7 @@ TIMEOUTS = st.integers(6_000, 600_000)
 
 
 def told(session: int, rebalance: int, lasts: int, settings: DetectionSettings = SETTINGS) -> list[Severity]:
-    """The severities that are told of a join phase of so many ms, by looks a second apart."""
+    """The severities published for a join phase of so many ms, by samples a second apart."""
     members = [
         {**one, "session_timeout_ms": session, "rebalance_timeout_ms": rebalance}
         for one in SUMMARY["member_list"]  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ BARRIER_MS = 300_000
 
 
 def stuck(topic: Topic) -> Finding:
-    """What is told once the barrier that begins at `BARRIER_MS` is stuck."""
+    """The findings once the join phase that begins at `BARRIER_MS` is stuck."""
     found = watched(
         topic.sorted(), lambda at: "PreparingRebalance" * (at >= BARRIER_MS), until=BARRIER_MS + 80_000
     )

@@ -26,7 +26,7 @@ phases = st.integers(0, 999)
 def told_as(found: list[Finding], names: dict[str, int], cause: Cause, *, surely: bool) -> None:
     """Nothing else is claimed of these members; `surely`: and this is.
 
-    A leave blames nobody: unless it is told `surely` what they did, one may be told that is not near-certain.
+    A leave blames nobody: one that is not near-certain may be claimed, unless `surely` is set.
     """
     for name in names:
         claims = confident(found, name)

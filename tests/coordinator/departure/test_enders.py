@@ -69,7 +69,7 @@ def test_one_killed_and_back_at_once_expired_though_its_return_began_the_barrier
     assert len(of(found, Kind.SESSION_TIMEOUT)) == 1
 
 
-def test_of_two_that_left_only_the_one_that_fits_its_end_is_told_to_have_held_the_barrier() -> None:
+def test_of_two_that_left_only_the_one_that_fits_its_end_is_said_to_have_held_the_barrier() -> None:
     """The other one said goodbye as the barrier began, which it left to its killed sibling to hold."""
     topic = Topic()
     topic.generation(0, 1, [A, B, C, D, K])
@@ -83,7 +83,7 @@ def test_of_two_that_left_only_the_one_that_fits_its_end_is_told_to_have_held_th
     assert told(found, K)[0].confidence >= 0.6
 
 
-def test_where_either_may_have_held_the_barrier_nobody_is_told_as_expired_or_left_for_sure() -> None:
+def test_where_either_may_have_held_the_barrier_nobody_is_claimed_to_have_expired_or_left_for_sure() -> None:
     """Both fell silent as it began: one of them expired, the other may have said goodbye."""
     topic = Topic()
     topic.generation(0, 1, [A, B, C, D, K])

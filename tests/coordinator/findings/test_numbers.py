@@ -1,4 +1,4 @@
-"""What is told of a cause has the numbers that one would check."""
+"""The sentence of a cause has the numbers that one would check."""
 
 import re
 

@@ -123,7 +123,7 @@ class Coordinators:
 
 
 class Monitor:
-    """Lag of a broker's groups; a minute passes from one look to the next, if not told otherwise."""
+    """Lag of a broker's groups; a minute passes from one look to the next, by default."""
 
     def __init__(
         self, bootstrap: str, settings: DetectionSettings = SETTINGS, turn_ms: int = TURN_MS

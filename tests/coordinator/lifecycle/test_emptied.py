@@ -133,7 +133,7 @@ def simple(*hours: int) -> Topic:
 
 
 def expiring(topic: Topic, hours: int) -> list[tuple[str | None, int, int]]:
-    """Phase, when it was told and what was told to end, both in hours."""
+    """Phase, when it was published and the end that it names, both in hours."""
     last = topic.rows[-1].record_ts
     said = outputs(topic, WEEK, until=T0 + hours * HOUR - last, clock=HOUR)
     told = of([one.finding for one in said if isinstance(one, FindingOut)], Kind.OFFSETS_EXPIRING)

@@ -1,4 +1,4 @@
-"""Classic groups that are empty, removed or migrated: each is told, and what the group had open ends."""
+"""Classic groups that are empty, removed or migrated: each is published, and open incidents end."""
 
 from struct import pack
 

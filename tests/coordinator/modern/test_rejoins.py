@@ -12,7 +12,7 @@ BUMP, BEAT = 10_000, S // 3 + 1_500
 
 
 def gone(at: int, *, classic: int | None = S, rejoined: bool = False) -> list[CauseEntry]:
-    """What is told of A, gone at `at`; C came with a new epoch at 10 s, for which all are to rejoin."""
+    """The findings of A, which left at `at`; C came with a new epoch at 10 s, for which all are to rejoin."""
     topic = Epochs()
     topic.metadata(0, A, classic=classic)
     topic.bump(0, 1)

@@ -113,7 +113,7 @@ def test_a_probe_whose_clock_was_ahead_goes_on_when_it_is_set_back() -> None:
 
 
 def test_commits_are_overruled_where_the_groups_own_coordinator_answered() -> None:
-    """One broker that is away for good must not have every suspected barrier told beside the probe's."""
+    """One broker that is away for good must not publish every suspected join phase beside the probe's."""
     suspected = replace(
         _recorded("opened", 1),
         kind=Kind.REBALANCE_IN_PROGRESS,

@@ -1,4 +1,4 @@
-"""Coordinators that the probe sees move: told once, never back and never to nobody."""
+"""Moves of coordinators that the probe sees: published once, never back and never to no broker."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Groups that the brokers do not list: told once, resolved when listed, and never by half an answer."""
+"""Groups that the brokers do not list: published once, resolved when listed, never for half an answer."""
 
 from dataclasses import replace
 

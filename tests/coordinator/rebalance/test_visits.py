@@ -1,4 +1,4 @@
-"""Commits to a group without members are told by their topics: a reset, or another application."""
+"""Commits to a group without members are judged by their topics: a reset, or another application."""
 
 import pytest
 

@@ -28,7 +28,7 @@ waits = st.sampled_from([300, 1_000, 1_000, 1_000, 1_000, 4_000, 30_000, 200_000
 
 @st.composite
 def times(draw: st.DrawFn) -> list[Batch]:
-    """Batches of looks, and what records told of the groups meanwhile; the clock never goes back."""
+    """Batches of samples, and the findings of records meanwhile; the clock never goes back."""
     at, epoch, batches = 0, 1, list[Batch]()
     generation = dict.fromkeys(GROUPS, 1)
     for _ in range(draw(st.integers(1, 12))):

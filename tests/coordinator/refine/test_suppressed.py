@@ -1,4 +1,4 @@
-"""What the probe overrules is not told, and neither is its end; what was told always ends."""
+"""What the probe overrules is not published, nor is its end; what was published always ends."""
 
 import json
 from dataclasses import replace

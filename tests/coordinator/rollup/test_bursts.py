@@ -1,4 +1,4 @@
-"""Many groups with one cause at once: what is told of all of them is what most of them say."""
+"""Many groups with one cause at once: the finding of all of them says what most of them say."""
 
 from dataclasses import replace
 

@@ -250,7 +250,7 @@ def test_the_host_of_most_expired_members_is_named_and_none_where_no_most_share_
 
 
 def phases(*steps: tuple[int, int]) -> list[tuple[str | None, int, int | None]]:
-    """Phase, time and opening of what is told of unreadable records: (at, count), then quiet."""
+    """Phase, time and opening of the findings of unreadable records: (at, count), then quiet."""
     rollup, found = RollUp(SETTINGS, "c1"), []
     for at, count in steps:
         found += rollup.on_batch([], [unreadable(T0 + at, count)], T0 + at)

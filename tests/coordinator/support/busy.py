@@ -131,7 +131,7 @@ class Scene:
         return findings(self.topic, until=1_000)
 
     def looked(self, phase: int, *, lists: bool, behind: int = 0, hidden: bool = False) -> list[Finding]:
-        """What is told with a look every second, `phase` ms after full ones; `lists`: of members, too.
+        """The findings with a sample every second, `phase` ms after full ones; `lists`: of members, too.
 
         `behind`: by how much the clock of who looks is known to be behind. `hidden`: no look lists the group.
         """

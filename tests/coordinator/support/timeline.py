@@ -207,7 +207,7 @@ def watched(
     every: int = 1_000,
     settings: DetectionSettings | None = None,
 ) -> list[Finding]:
-    """What is told of `topic` and of looks once a second up to `until`, in batches of `every` ms.
+    """The findings of `topic` and of probe samples once a second up to `until`, in batches of `every` ms.
 
     `seen`: the state that a look at this time (ms) sees the group in, if any; `epoch`: its leader epoch.
     """

@@ -193,7 +193,7 @@ def test_deployments_storms_and_timeouts(duck: duckdb.DuckDBPyConnection) -> Non
     assert {row["incident"] for row in rows} == storms
     assert all(row["generations"] for row in rows)
     kinds = {Kind.SESSION_TIMEOUT, Kind.POLL_INTERVAL_EXCEEDED}
-    # What many groups have in common is told once more of the cluster: that counts nobody twice.
+    # What many groups have in common is published once more of the cluster: that counts nobody twice.
     timeouts = [f for f in findings if f.kind in kinds and f.group]
     assert len(timeouts) < len([f for f in findings if f.kind in kinds])
     rows = asked(duck, "07_timeouts")

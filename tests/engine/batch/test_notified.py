@@ -1,4 +1,4 @@
-"""What a receiver that outlives kills is held to: each way in which it may be told wrongly is noticed."""
+"""What a receiver that outlives kills is held to: each way in which it may be notified wrongly is noticed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_same_key_may_come_again_and_is_counted(hook: WebhookFake) -> None:
 
 
 def test_the_end_alone_is_enough_for_an_optional_incident(hook: WebhookFake) -> None:
-    """An attempt that perhaps arrived: by then it was over, and that is told."""
+    """An attempt that perhaps arrived: by then it was over, and that is notified."""
     tell(hook, MUST, "opened", "resolved")
     tell(hook, MAY, "resolved")
     judge(hook)

@@ -194,7 +194,7 @@ def test_limited_batches_find_no_silence_in_what_they_have_not_read() -> None:
     topic.ack(630_100, EPOCHS_A, 2, (0,), state=1)
     for at in range(630_150, 633_200, 50):
         topic.commit(at, {1: 5})
-    # A has given up what it was told to.
+    # A has given up what it had to.
     topic.ack(633_500, EPOCHS_A, 3, (0,))
     batches = [topic.rows[first : first + 60] for first in range(0, len(topic.rows), 60)]
     nows = [T0 + 1_200_000 + 30_000 * number for number in range(len(batches))]

@@ -1,4 +1,4 @@
-"""The batch writer: what a batch, the driver and the main loop have to tell is told once, history as such."""
+"""The batch writer: what batches, the driver and the main loop say is published once, history as such."""
 
 from __future__ import annotations
 

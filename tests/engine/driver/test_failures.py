@@ -1,4 +1,4 @@
-"""A failed query and a disk without room: what is said, when it is given up, what is told afterwards."""
+"""A failed query and a disk without room: what is said, when it is given up, what is published afterwards."""
 
 from __future__ import annotations
 

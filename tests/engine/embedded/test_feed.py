@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Ends:
-    """Answers as it was told to, the last one again and again."""
+    """Gives the answers that it was given, the last one again and again."""
 
     def __init__(self, *answers: dict[int, int] | None) -> None:
         self.answers = list(answers)

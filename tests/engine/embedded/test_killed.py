@@ -1,4 +1,4 @@
-"""The embedded job is killed again and again, at any moment: nothing is lost, nothing is told twice."""
+"""The embedded job is killed again and again, at any moment: nothing is lost, nothing is published twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a job that is behind it is told how far: again each time that has doubled, and the most at the end."""
+"""A job that is behind says how far: again each time that has doubled, and the most at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot wait for a batch is told as soon as nothing is in the way."""
+"""What cannot wait for a batch is published as soon as nothing is in the way."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rebalance_monitor.lab.cluster.node import wait_until
 
 @dataclass
 class Writer:
-    """Speaks as told: True, False (a batch is being told), or an error of its storage."""
+    """Publishes by script: True, False (a batch is being written), or an error of its storage."""
 
     answers: list[Any]
     published: Published = field(default_factory=lambda: Published(batches=1))

@@ -78,7 +78,7 @@ def test_what_the_job_finds_reaches_slack_and_the_metrics(tmp_path: Path) -> Non
 
 
 def test_a_rebuild_ends_what_only_the_memory_of_the_alerts_knows(tmp_path: Path) -> None:
-    """Without tables nothing else is left of the storm that was told."""
+    """Without tables nothing else is left of the storm that was published."""
     live = StatOut("shard", {"shard": 0, "groups": 0, "last_ts": 0, "catching_up": 0})
     with SlackFake() as slack:
         made = Settings(**{**settings(TOKEN, slack.api).model_dump(), "outputs": {"parquet": False}})

@@ -1,4 +1,4 @@
-"""A replay fed into the snapshot: what the job would show, up to a moment, at a pace, until told to stop."""
+"""A replay fed into the snapshot: what the job would show, up to a moment, at a pace, until it is stopped."""
 
 from __future__ import annotations
 

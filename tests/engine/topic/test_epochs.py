@@ -67,7 +67,7 @@ def test_a_loss_of_what_was_marked_is_found_whatever_was_written_since(
 def test_a_loss_that_ends_reported_once_is_found_later_too_whatever_was_written_since(
     log: list[int], lost: int, later: int, looks: int
 ) -> None:
-    """The last look was before most was read, or there was none; then the ends told, and the job ended."""
+    """The last look was before most was read, or there was none; then the ends came, and the job ended."""
     epoch, read = len(log) - 1, sum(log)
     left = read - lost
     if left < 0:

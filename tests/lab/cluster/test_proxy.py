@@ -65,7 +65,7 @@ def _answers(one: socket.socket, size: int, within_s: float = 20) -> bool:
         return False
 
 
-def test_everything_passes_until_told_otherwise(proxy: tuple[Proxy, int]) -> None:
+def test_everything_passes_by_default(proxy: tuple[Proxy, int]) -> None:
     with _connected(proxy[1], "a") as one:
         assert _answers(one, SIZE)
 

@@ -31,7 +31,7 @@ def test_a_member_that_left_or_was_expelled_long_before_makes_no_silence_true() 
     assert silences([_expelled(8_000 - EARLY_MS)], [_silent(8_000)])[0.6].true == 1
 
 
-def test_a_replay_has_no_delays_and_confidences_are_told_apart() -> None:
+def test_a_replay_has_no_delays_and_confidences_are_kept_apart() -> None:
     found = silences([_expelled(9_000)], [_silent(8_000), _silent(8_000, "m-2", confidence=0.4)])
     assert [(sure, one.claimed, one.true, one.after, one.ahead) for sure, one in found.items()] == [
         (0.4, 1, 0, (), ()),

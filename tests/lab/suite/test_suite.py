@@ -102,7 +102,7 @@ def test_the_page_says_what_ran_where_and_what_lost_members_were_taken_for() -> 
         assert wanted in text
 
 
-def test_the_page_says_of_the_silences_told_how_many_were_true_and_how_late_they_were() -> None:
+def test_the_page_says_of_the_published_silences_how_many_were_true_and_how_late_they_were() -> None:
     facts = [Fact("cause:session_timeout", "g", 5, "m-1", 111_000)]
     claims = [Claim("member_silent", "g", 4, member, 0.6, 109_700, 108_000) for member in ("m-1", "m-2")]
     # What the job tells in its first minute, as it compiles and loads, says nothing of its delay.
@@ -177,7 +177,7 @@ def test_what_runs_beside_others_begins_first_and_ends_last() -> None:
     assert alone.end < 1_000
 
 
-def test_intervals_that_no_record_holds_are_told_to_the_monitor_as_they_are_recorded() -> None:
+def test_intervals_that_no_record_holds_are_configured_in_the_monitor_as_they_are_recorded() -> None:
     jobs = jobs_for(["many-slow-manual", "many-slow", "sigkill"], ["aiokafka", "kafka-python"])
     found = undisclosed_intervals(jobs, 82)
     assert sorted(found) == [f"many-slow-manual.aiokafka.{number:03d}" for number in range(15)]

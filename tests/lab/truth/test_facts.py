@@ -74,7 +74,7 @@ def test_a_leave_long_after_a_breach_is_a_leave() -> None:
     assert ("cause:member_left", 2, "b") in log.facts()
 
 
-def test_a_generation_without_an_assignment_is_a_failed_one_told_by_the_next() -> None:
+def test_a_generation_without_an_assignment_is_a_failed_one_published_with_the_next() -> None:
     log = Log()
     log.tell("joined", -1, "a")
     log.tell("completed", 1)

@@ -54,7 +54,7 @@ def test_no_file_of_the_workers_names_a_registry() -> None:
     assert all("integrity" in one and "resolved" not in one for one in packages)
 
 
-def test_workers_of_other_languages_are_told_what_python_works_out_for_a_herd() -> None:
+def test_workers_of_other_languages_are_given_what_python_works_out_for_a_herd() -> None:
     herd = Flags("x:1", "g", "t", groups=3, timings="10000/3000/5000/60000/auto,30000/5000/1000/90000/timer")
     words = herd.spelled_out()
     each = words[words.index("--each") + 1].split(";")

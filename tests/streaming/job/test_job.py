@@ -1,4 +1,4 @@
-"""What ends the job is told before it ends."""
+"""What ends the job is published before it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The driver is killed again and again, at any moment: nothing is lost and nothing doubled, nor told twice.
+"""The driver is killed again and again, at any moment: nothing is lost, doubled or notified twice.
 
 The truth is what the coordinator alone finds in the topic, which is what an undisturbed job tells.
 KILL_SEED=7 draws other moments.
@@ -177,7 +177,7 @@ def require_resumed(job: ChaosJob) -> None:
 
 
 def require_no_doubles(job: ChaosJob) -> None:
-    """Every id is told once, and the table holds the same findings, field by field, their detection too."""
+    """Every id is published once, and the table holds the same findings, field by field."""
     ours = sorted(told(job), key=lambda one: one.id)
     assert len({finding.id for finding in ours}) == len(ours)
     rows = read_newest(Storage(job.storage).findings, sys.maxsize)

@@ -1,4 +1,4 @@
-"""State begun anew: what was open before goes on, or is resolved with a reason, and nothing is told twice."""
+"""State begun anew; what was open goes on or is resolved with a reason, nothing is published twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches that run again, wherever the process died: each finding is told once, a failure is no progress."""
+"""Batches run again wherever the process died: findings are published once, a failure is no progress."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_checkpoint_older_than_the_ledger_costs_no_finding_and_doubles_none_bu
         assert table_ids(storage.findings) == sorted(everything)
         assert table_ids(storage.quarantine, "offset") == [900, 901, 902]
         twice = {finding.kind.value for finding in told(storage) if everything.count(finding.id) > 1}
-        # What is told some seconds after its record may have been told, or not.
+        # A finding that comes some seconds after its record may have been published, or not.
         assert twice <= {"group_removed"}
         found = {finding.id for finding in told(storage) if finding.offset is not None}
         expected = {finding.id for finding in undisturbed(tmp_path / "calm") if finding.offset is not None}
@@ -142,7 +142,7 @@ def test_a_batch_that_failed_half_way_counts_once_in_the_same_process(tmp_path: 
 def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_published_before_it_runs_again(
     tmp_path: Path,
 ) -> None:
-    """The main loop speaks whenever no batch is being told: also before it knows that one has failed."""
+    """The main loop publishes whenever no batch is written: also before it knows that one has failed."""
     storage, calm = Storage(tmp_path / "job"), Storage(tmp_path / "calm")
     ledger = MortalLedger(storage.ledger)
     writer = writer_at(storage, ledger)
@@ -159,7 +159,7 @@ def test_nothing_of_a_batch_that_failed_is_committed_by_what_is_published_before
 def test_a_batch_that_publishes_less_when_it_runs_again_leaves_nothing_of_the_first_try(
     tmp_path: Path,
 ) -> None:
-    """What the probe saw during the first try is told by nobody then: the group may be stable by now."""
+    """What the probe saw during the first try is not published then: the group may be stable by now."""
     storage = Storage(tmp_path)
     seen = (RebalancingGroup("g", "PreparingRebalance", "classic", "consumer"),)
     looks = [[ProbeSample(T0, groups=seen, brokers=((1, True),))]]

@@ -1,4 +1,4 @@
-"""What Spark is told: the source's options and the session's settings."""
+"""What Spark is given: the source's options and the session's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A JVM without heap: what it does not hand over whole is not told, and the error says what to do."""
+"""A JVM without heap: what it does not hand over whole is not published, and the error says what to do."""
 
 from __future__ import annotations
 

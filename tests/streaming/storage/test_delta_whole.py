@@ -113,7 +113,7 @@ class Whole:
         return [from_json(line.decode()) for line in lines if line.endswith(b"\n")]
 
     def await_joined(self, client: str) -> None:
-        """Wait until it is told that only this client joined."""
+        """Wait for the finding that only this client joined."""
 
         def is_told() -> bool:
             self.job.require()

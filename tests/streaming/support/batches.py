@@ -36,7 +36,7 @@ class DiedError(Exception):
 
 
 class MortalLedger(Ledger):
-    """A ledger whose process dies before or after the commit, when told to."""
+    """A ledger whose process dies before or after the commit, on demand."""
 
     dies = ""
 

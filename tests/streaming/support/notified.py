@@ -1,4 +1,4 @@
-"""Incidents that begin and end whatever befalls the job, and what its receiver was told of them.
+"""Incidents that begin and end whatever befalls the job, and what its receiver was notified of.
 
 A group that must never be empty falls empty, which is critical, and is deleted, which ends it. Awaited
 incidents last until their beginning was told: both must be told. Others last as long as the dice say: they
@@ -109,7 +109,7 @@ class Incidents(threading.Thread):
                 self._remove()
 
     def finish(self, patience_s: float) -> bool:
-        """End; what must be told is told first, then it is over. Say whether both was told."""
+        """End; wait for the opening where it is due, then for the end. Say whether both were notified."""
         self.ended.set()
         self.join(JOIN_S)
         if not self._awaited:
@@ -147,7 +147,7 @@ def prepare(bootstrap: str) -> None:
 
 
 def require_told_once(hook: WebhookFake, found: Iterable[Finding], must: set[str], may: set[str]) -> None:
-    """Of the incidents in `found` those of `must` are told as begun and as over, all others not twice.
+    """Of the incidents in `found` those of `must` are notified as begun and as over, all others not twice.
 
     The same notification may come again where a kill left open whether it had arrived: with the same key.
     """

@@ -69,7 +69,7 @@ def _findings(outputs: Iterable[Output]) -> list[Finding]:
 def both(
     told: Sequence[Finding], found: Iterable[Finding], groups: set[str]
 ) -> tuple[list[Decided], list[Decided]]:
-    """What a job told and what the coordinator alone found, to be held against each other.
+    """What a job published and what the coordinator alone found, to be compared.
 
     By which limit a member went whose barrier looks have timed is left out: see `require_by_looks`.
     """

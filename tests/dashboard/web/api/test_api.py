@@ -1,4 +1,4 @@
-"""The API: groups, members and incidents are told as they were found, the troubled ones first."""
+"""The API: groups, members and incidents are served as they were found, the troubled ones first."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_ready_only_once_history_is_read() -> None:
         assert client.get("/metrics").text == "# EOF\n"
 
 
-def test_not_ready_while_no_alert_can_be_told() -> None:
+def test_not_ready_while_no_alert_can_be_sent() -> None:
     snapshot, held_up = Snapshot("lab"), "no alert can be told"
     snapshot.apply(Update(shards=[known.shard()], now=2, wall=2))
     with served(snapshot, held_up=lambda: held_up) as client:

@@ -26,7 +26,7 @@ BEHIND_PROXY = Access(proxy_header="X-Forwarded-User", proxies=(ip_network("127.
 
 
 @pytest.mark.parametrize("path", GUARDED)
-def test_with_a_token_nothing_that_names_a_group_is_told_without_it(path: str) -> None:
+def test_with_a_token_nothing_that_names_a_group_is_answered_without_it(path: str) -> None:
     with served(Snapshot("lab"), access=Access(token=TOKEN)) as client:
         for headers in ({}, {"authorization": "Bearer wrong"}, {"authorization": f"Basic {TOKEN}"}):
             answer = client.get(path, headers=headers)

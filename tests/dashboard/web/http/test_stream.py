@@ -1,4 +1,4 @@
-"""The stream: each reader is told what changed since its version, once, and slow ones start again."""
+"""The stream: each reader is sent what changed since its version, once, and slow ones start again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def update(*names: str, **other: Other) -> Update:
     return Update(groups={n: GROUPS[n] for n in names}, now=known.T0, wall=known.T0, **other)
 
 
-def test_a_reader_is_told_what_changed_and_nothing_else() -> None:
+def test_a_reader_is_sent_what_changed_and_nothing_else() -> None:
     snapshot = Snapshot("lab")
     snapshot.apply(update("a", "b"))
     with served(snapshot) as client, client.stream("GET", "/api/v1/events") as answer:
@@ -55,7 +55,7 @@ def test_a_reader_is_told_what_changed_and_nothing_else() -> None:
         assert next(told)[1]["others"] is True
 
 
-def test_a_reader_that_comes_back_is_told_what_it_missed() -> None:
+def test_a_reader_that_comes_back_is_sent_what_it_missed() -> None:
     snapshot = Snapshot("lab")
     for _ in range(3):
         snapshot.apply(update("a"))
@@ -66,7 +66,7 @@ def test_a_reader_that_comes_back_is_told_what_it_missed() -> None:
         assert [row["group"] for row in next(told)[1]["rows"]] == ["b"]
 
 
-def test_a_page_that_outlives_the_monitor_is_told_to_start_again_by_the_next_one() -> None:
+def test_a_page_that_outlives_the_monitor_is_asked_to_start_again_by_the_next_one() -> None:
     before = Snapshot("lab", started=known.T0)
     for _ in range(3):
         before.apply(update("a"))
@@ -81,7 +81,7 @@ def test_a_page_that_outlives_the_monitor_is_told_to_start_again_by_the_next_one
 
 
 @pytest.mark.parametrize(("groups", "event"), [(1, "change"), (MAX_ROWS, "change"), (MAX_ROWS + 1, "reset")])
-def test_a_reader_far_behind_is_told_what_changed_or_to_start_again_where_that_is_too_much(
+def test_a_reader_far_behind_is_sent_what_changed_or_asked_to_start_again_where_that_is_too_much(
     groups: int, event: str
 ) -> None:
     snapshot = Snapshot("lab")
