@@ -66,7 +66,7 @@ class Losses:
 
     def on_sample(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         """Judge a group."""
-        found = self._rewound(group, consumed, sample.at) if consumed.went_back else []
+        found = self._rewound(group, consumed, sample) if consumed.went_back else []
         consumed.went_back.clear()
         if sample.earliest:
             found += self._cut(group, consumed, sample)
@@ -80,15 +80,21 @@ class Losses:
         known = self._open.pop(group, None)
         return [] if known is None else [self._resolved(group, known, at, resolution)]
 
-    def _rewound(self, group: str, consumed: Consumed, at: int) -> list[Finding]:
+    def _rewound(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         changes = []
         for (topic, partition), before in consumed.went_back.items():
             one = consumed.lag_of(topic, partition)
             if one is None or one.offset >= before or consumed.may_be_pending:
                 continue
-            if not self.cuts.deferred(group, (topic, partition), before, one.offset) and before <= one.end:
-                changes.append(Change(topic, one, before - one.offset, before))
-        return self._read_again(group, changes, at)
+            place, topic_id = (topic, partition), sample.ids.get(topic, "")
+            if self.cuts.deferred(group, place, before, one.offset):
+                continue
+            again = self.cuts.again(group, place, before, one.offset, topic_id)
+            if again is None:
+                again = before - one.offset if before <= one.end else 0
+            if again:
+                changes.append(Change(topic, one, again, one.offset + again))
+        return self._read_again(group, changes, sample.at)
 
     def _read_again(self, group: str, changes: list[Change], at: int) -> list[Finding]:
         if not changes:

@@ -28,7 +28,7 @@ SETTINGS = {
     "min.insync.replicas": "1",
 }
 PATIENCE_S = 240
-POSITIONS = {"behind": 50, "ahead": 95, "done": 100, "again": 95}
+POSITIONS = {"behind": 50, "ahead": 95, "done": 100, "again": 95, "late": 95, "later": 95}
 """Committed offsets of a log of 100 records, of which 60 remain."""
 
 CUT, END, ANEW = 60, 100, 20
@@ -69,10 +69,18 @@ class Elected:
         self.until(CUT)
         self.compare(CUT)
         committed(broker, {"again": ANEW})
-        for _ in range(3):
-            assert wait_until(self.looked, PATIENCE_S, 1)
+        self.look(3)
+        committed(broker, {"late": ANEW})
+        self.look(2)
         produce(broker, "cut", {0: 70})
         self.compare(CUT + 70)
+        committed(broker, {"later": ANEW})
+        self.look(2)
+
+    def look(self, times: int) -> None:
+        """Look so often: a minute passes from one to the next."""
+        for _ in range(times):
+            assert wait_until(self.looked, PATIENCE_S, 1)
 
     def looked(self) -> bool:
         """Look; False where only a broker that was killed was asked."""
@@ -111,9 +119,9 @@ def test_lag_equals_kafka_s_own_tool_and_is_never_negative(elected: Elected) -> 
         group: (offset, END, END - offset) for group, offset in POSITIONS.items()
     }
     # Beyond the end nothing that waits is known.
-    assert [value[2] for value in after[0].values()].count(None) == 3
+    assert [value[2] for value in after[0].values()].count(None) == 5
     assert {place[0]: value[2] for place, value in later[0].items()} == {
-        "behind": 80, "ahead": 35, "done": 30, "again": 110,
+        "behind": 80, "ahead": 35, "done": 30, "again": 110, "late": 110, "later": 35,
     }  # fmt: skip
     assert [found for _, found in elected.compared] == [wanted for wanted, _ in elected.compared]
 
@@ -121,6 +129,16 @@ def test_lag_equals_kafka_s_own_tool_and_is_never_negative(elected: Elected) -> 
 def test_what_the_new_leader_does_not_have_is_lost_to_who_had_not_read_it(elected: Elected) -> None:
     told = {one.group: one for one in elected.monitor.found if one.kind is Kind.RECORDS_LOST}
     assert {group: one.details["records"] for group, one in told.items()} == {
-        "behind": END - CUT, "ahead": 5, "again": 5,
+        "behind": END - CUT, "ahead": 5, "again": 5, "late": 5, "later": 5,
     }  # fmt: skip
     assert {one.details["cut_to"] for one in told.values()} == {CUT}
+
+
+def test_a_group_reads_again_what_is_left_whether_it_goes_back_at_once_or_long_after_the_cut(
+    elected: Elected,
+) -> None:
+    told = [one for one in elected.monitor.found if one.kind is Kind.OFFSETS_REWOUND]
+    assert {one.group: (one.details["to_offset"], one.details["records"]) for one in told} == dict.fromkeys(
+        ("again", "late", "later"), (ANEW, CUT - ANEW)
+    )
+    assert len(told) == 3

@@ -193,6 +193,34 @@ def test_a_log_that_was_cut_at_its_end_is_lost_from_the_furthest_position_on_and
     assert [one.details["records"] for one in world.of(Kind.OFFSETS_REWOUND)] == [again] * (again > 0)
 
 
+@given(st.integers(0, 100), st.integers(0, 99), st.integers(0, 100), st.integers(0, 100), st.data())
+def test_a_group_that_goes_back_long_after_a_cut_reads_again_only_what_it_had_read(
+    read: int, cut: int, comes: int, more: int, data: st.DataObject
+) -> None:
+    """By records: offsets beyond the cut hold others now, and the group may have read some of those, too."""
+    world = World(topic_id="T")
+    world.commit({0: read, 1: 100, 2: 100, 3: 100})
+    world.look()
+    old = [("old", offset) for offset in range(100)]
+    log = old[:cut] + [("new", offset) for offset in range(cut, cut + comes)]
+    world.ends[0] = cut
+    for _ in range(4):
+        world.look()
+    world.at += 3_600_000
+    world.ends[0] = len(log)
+    world.look()
+    stands = max(read, min(read + more, len(log)))
+    has_read = {*old[:read], *log[read:stands]}
+    world.commit({0: stands})
+    world.look()
+    to = data.draw(st.integers(0, stands))
+    world.commit({0: to})
+    for _ in range(4):
+        world.look()
+    again = len(has_read.intersection(log[to:stands]))
+    assert [one.details["records"] for one in world.of(Kind.OFFSETS_REWOUND)] == [again] * (again > 0)
+
+
 @pytest.mark.parametrize("why", ["a topic made anew", "an old leader's answer", "no topic id"])
 def test_an_end_that_goes_back_for_another_reason_loses_nothing(why: str) -> None:
     world = World(topic_id="" if why == "no topic id" else "T")
