@@ -127,18 +127,35 @@ class Partitions(Sequence[PartitionLag]):
         waiting = records(offset, at, end, compared.sample.asked_at)
         return PartitionLag(partition, offset, at, end, waiting, None if age == NO_AGE else age, stable)
 
+    def summed(self) -> TopicLag:
+        """Return what they are together. A scrape asks for every topic of every group: none is unpacked."""
+        count, compared = len(self), self._compared
+        places = self._packed.values(self._start, count)
+        ends = memoryview(compared.ends).cast("q")[self._first : self._first + count]
+        ages = memoryview(compared.ages).cast("I")[self._first : self._first + count]
+        asked_at = compared.sample.asked_at
+        offsets = places[::2]
+        waits = [
+            records(offset, at, end, asked_at)
+            for offset, at, end in zip(offsets, places[1::2], ends, strict=True)
+        ]
+        oldest = most([None if age == NO_AGE else age for age in ages])
+        return TopicLag(total(waits), oldest, waits.count(None), sum(offsets), self)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicLag:
     """A group's lag on one topic.
 
     `records`: of the partitions whose lag is known, None where it is of none. `age_ms`: of the oldest waiting
-    record. `unknown`: how many partitions have a position and no known lag. `partitions`: in their order.
+    record. `unknown`: how many partitions have a position and no known lag. `offsets`: the sum of the
+    committed ones. `partitions`: in their order.
     """
 
     records: int | None
     age_ms: int | None
     unknown: int
+    offsets: int
     partitions: Sequence[PartitionLag]
 
     def of(self, partition: int) -> PartitionLag | None:
@@ -268,9 +285,7 @@ class Topics(Mapping[str, TopicLag]):
         sample = self._compared.sample
         count = len(sample.latest.get(topic, ()))
         stable = [sample.last_stable(topic, one) for one in range(count)] if topic in sample.stable else ()
-        found = Partitions(self._packed, start, numbers, self._compared, self._first, stable)
-        waits = [one.records for one in found]
-        return TopicLag(total(waits), most([one.age_ms for one in found]), waits.count(None), found)
+        return Partitions(self._packed, start, numbers, self._compared, self._first, stable).summed()
 
 
 def _number(one: PartitionLag) -> int:

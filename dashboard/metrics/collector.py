@@ -23,12 +23,14 @@ from rebalance_monitor.dashboard.metrics import compatible, lag_series
 from rebalance_monitor.dashboard.metrics.compatible import Shown
 from rebalance_monitor.dashboard.metrics.definitions import METRICS, OTHER
 from rebalance_monitor.dashboard.metrics.lag_series import Wanted
+from rebalance_monitor.dashboard.metrics.written import Rest, Written, text
 from rebalance_monitor.dashboard.view.incidents import by_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.lag.measured import GroupLag
+    from rebalance_monitor.dashboard.metrics.definitions import Metric
     from rebalance_monitor.dashboard.metrics.tallies import GroupTally, Histogram, Mark, Tallies
     from rebalance_monitor.dashboard.view.group_view import GroupView
     from rebalance_monitor.dashboard.view.incidents import Incident
@@ -82,17 +84,17 @@ class _Page:
     """The families of one scrape."""
 
     def __init__(self, cluster: str) -> None:
-        self._cluster = _text(cluster)
-        self.families = {
-            name: Family(metric.family, metric.what, metric.type.value) for name, metric in METRICS.items()
-        }
+        self._cluster = text(cluster)
+        self.families = {name: _family(metric, cluster) for name, metric in METRICS.items()}
 
     def add(self, name: str, value: float, *labels: str, mark: Mark | None = None) -> None:
         """Add a sample of a gauge, counter or info."""
-        metric = METRICS[name]
-        self.families[name].add_sample(
-            metric.sample, self._labels(name, labels), value, exemplar=_exemplar(mark)
-        )
+        family = self.families[name]
+        if isinstance(family, Written):
+            family.write(value, *labels)
+            return
+        given = self._labels(name, labels)
+        family.add_sample(METRICS[name].sample, given, value, exemplar=_exemplar(mark))
 
     def histogram(self, name: str, histogram: Histogram, *labels: str) -> None:
         """Add the samples of one histogram; nothing before its first observation."""
@@ -109,13 +111,14 @@ class _Page:
         family.add_sample(f"{sample}_count", given, seen)
 
     def _labels(self, name: str, values: Sequence[str]) -> dict[str, str]:
-        given = zip(METRICS[name].labels, map(_text, values), strict=True)
+        given = zip(METRICS[name].labels, map(text, values), strict=True)
         return {"cluster": self._cluster, **dict(given)}
 
 
-def _text(value: str) -> str:
-    """Return a label's value; a lone surrogate is escaped, or no page would come out."""
-    return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+def _family(metric: Metric, cluster: str) -> Family:
+    if "topic" in metric.labels:
+        return Written(metric.family, metric.what, cluster, metric.labels)
+    return Family(metric.family, metric.what, metric.type.value)
 
 
 class SnapshotCollector(Collector):
@@ -166,15 +169,19 @@ class SnapshotCollector(Collector):
         partitions = lag_series.add_partitions(page.add, seated, self._wanted)
         _incidents(page, known, self._team_of)
         _health(page, known.health, self._clock())
-        yield from (family for family in page.families.values() if family.samples)
-        others = Shown(_text(known.cluster), shown, partitions, members)
-        yield from compatible.families(self._wanted.names, others, _text)
+        yield from (family for family in page.families.values() if _has_samples(family))
+        others = Shown(known.cluster, shown, partitions, members)
+        yield from compatible.families(self._wanted.names, others)
 
     def _more(self, known: Known, seated: Mapping[str, GroupLag]) -> dict[str, GroupLag]:
         """Return the groups that have only lag by topic: by name, so the same ones at each scrape."""
         room, may = self._wanted.groups - len(seated), self._tallies.places.may_have_series
         rest = sorted(name for name in known.lags.keys() - seated.keys() if may(name)) if room > 0 else []
         return {name: known.lags[name] for name in rest[:room]}
+
+
+def _has_samples(family: Family) -> bool:
+    return len(family) > 0 if isinstance(family, Written) else bool(family.samples)
 
 
 def _teams(page: _Page, labels: Iterable[str | None], team_of: Callable[[str], str]) -> None:
@@ -328,4 +335,11 @@ def registry_of(collector: SnapshotCollector) -> CollectorRegistry:
 def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
     """Return the page and its content type: OpenMetrics where `accept` asks for it, else Prometheus' text."""
     encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
+    rest: list[Family] = []
+    page: list[bytes] = []
+    for family in registry.collect():
+        if isinstance(family, Written):
+            page.append(family.text())
+        else:
+            rest.append(family)
+    return b"".join([*page, encode(Rest(rest))]), content_type

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from prometheus_client.core import Metric as Family
+from rebalance_monitor.dashboard.metrics.written import Written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
-    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag, TopicLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
 
 
 class Names(NamedTuple):
@@ -68,45 +68,44 @@ class Shown(NamedTuple):
     members: Mapping[str, int]
 
 
-def families(wanted: Collection[str], shown: Shown, text: Callable[[str], str]) -> Iterator[Family]:
-    """Yield what is shown under the names of each `wanted` exporter; `text` makes a label's value."""
+def families(wanted: Collection[str], shown: Shown) -> Iterator[Written]:
+    """Yield what is shown under the names of each `wanted` exporter."""
     for exporter in wanted:
         names = NAMES[exporter]
-        found = {name: Family(name, what, "gauge") for name, what in _series(exporter, names).items()}
+        found = _series(exporter, names, shown.cluster)
         for group, count in shown.members.items():
-            labels = {"cluster": shown.cluster, names.group: text(group)}
-            found[names.members].add_sample(names.members, labels, count)
+            found[names.members].write(count, group)
         for group, lag in shown.lags.items():
             for topic, one in lag.topics.items():
-                labels = {"cluster": shown.cluster, names.group: text(group), names.topic: text(topic)}
-                _add_topic(found, names, labels, one)
+                if one.records is not None:
+                    found[names.lag].write(one.records, group, topic)
+                found[names.offsets].write(one.offsets, group, topic)
                 for place in one.partitions if group in shown.partitions else ():
-                    _add_partition(found, names, {**labels, names.partition: str(place.partition)}, place)
-        yield from (family for family in found.values() if family.samples)
+                    _add_partition(found, names, (group, topic, str(place.partition)), place)
+        yield from (family for family in found.values() if len(family))
 
 
-def _series(exporter: str, names: Names) -> dict[str, str]:
-    found = {
-        names.lag: f"records that wait, as {exporter} names it",
-        names.offsets: f"sum of the committed offsets, as {exporter} names it",
-        names.partition_lag: f"records that wait in a partition, as {exporter} names it",
-        names.partition_offset: f"committed offset, as {exporter} names it",
-        names.members: f"members of the group, as {exporter} names it",
+def _series(exporter: str, names: Names, cluster: str) -> dict[str, Written]:
+    by_topic = (names.group, names.topic)
+    by_partition = (*by_topic, names.partition)
+    found = (
+        (names.lag, "records that wait", by_topic),
+        (names.offsets, "sum of the committed offsets", by_topic),
+        (names.partition_lag, "records that wait in a partition", by_partition),
+        (names.partition_offset, "committed offset", by_partition),
+        (names.members, "members of the group", (names.group,)),
+    )
+    return {
+        name: Written(name, f"{what}, as {exporter} names it", cluster, labels)
+        for name, what, labels in found
+        if name
     }
-    return {name: what for name, what in found.items() if name}
-
-
-def _add_topic(found: Mapping[str, Family], names: Names, labels: dict[str, str], one: TopicLag) -> None:
-    if one.records is not None:
-        found[names.lag].add_sample(names.lag, labels, one.records)
-    offsets = sum(place.offset for place in one.partitions)
-    found[names.offsets].add_sample(names.offsets, labels, offsets)
 
 
 def _add_partition(
-    found: Mapping[str, Family], names: Names, labels: dict[str, str], place: PartitionLag
+    found: Mapping[str, Written], names: Names, labels: tuple[str, ...], place: PartitionLag
 ) -> None:
     if place.records is not None:
-        found[names.partition_lag].add_sample(names.partition_lag, labels, place.records)
+        found[names.partition_lag].write(place.records, *labels)
     if names.partition_offset:
-        found[names.partition_offset].add_sample(names.partition_offset, labels, place.offset)
+        found[names.partition_offset].write(place.offset, *labels)

@@ -47,7 +47,9 @@ def add_group(add: Add, group: str, lag: GroupLag | None) -> None:
 
 def add_topics(add: Add, group: str, lag: GroupLag) -> None:
     """Add a group's lag by topic, for the topics that have most."""
-    topics = nsmallest(TOPICS, lag.topics.items(), key=lambda item: (-(item[1].records or 0), item[0]))
+    topics = list(lag.topics.items())
+    if len(topics) > TOPICS:
+        topics = nsmallest(TOPICS, topics, key=lambda item: (-(item[1].records or 0), item[0]))
     for topic, found in sorted(topics):
         if found.records is not None:
             add("group_topic_lag_records", found.records, group, topic)

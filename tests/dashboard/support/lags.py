@@ -8,7 +8,7 @@ AT = 1_795_000_000_000
 def topic(records: int | None, offset: int = 100) -> TopicLag:
     age = None if records is None else 1_000 * records
     one = PartitionLag(0, offset, AT, -1 if records is None else offset + records, records, age)
-    return TopicLag(records, age, int(records is None), (one,))
+    return TopicLag(records, age, int(records is None), offset, (one,))
 
 
 def lag(**topics: int | None) -> GroupLag:
