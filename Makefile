@@ -10,7 +10,7 @@ QUICK := not slow and not chaos
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-demo demo test check test-slow chaos yarn soak test-matrix fuzz oracle fit accuracy accuracy-full exam quiet-hours agreement ceiling reached bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
+.PHONY: help setup setup-demo demo test check test-slow chaos yarn soak test-matrix fuzz oracle fit accuracy accuracy-full exam healthy quiet-hours agreement ceiling reached bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,6 +69,10 @@ accuracy-full: setup ## As accuracy, with every broker and family, for hours; go
 exam: setup ## Runs at production timings, 22 minutes a seed; goes on where it stopped (ARGS="--seeds 3 --kafka-version 3.9.1").
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.exam $(ARGS)
+healthy: setup ## False alarms about hundreds of healthy groups of real clients, 25 minutes a seed (ARGS="--record 1").
+	@$(VENV)/python tools/jars.py
+	@$(VENV)/python -m rebalance_monitor.lab.suite.healthy $(ARGS)
+
 quiet-hours: setup ## False alarms on simulated healthy groups; goes on where it stopped (ARGS="--hours 10000 --minutes 600").
 	@$(VENV)/python -m bench.core.quiet_hours $(ARGS)
 agreement: setup ## The simulator beside recordings of real brokers and clients, by distribution.
