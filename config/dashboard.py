@@ -26,7 +26,7 @@ class Metrics(Section):
     lag_groups: int = Field(
         default=10_000,
         ge=0,
-        description="Groups with lag by topic, at most (0.1 ms each): two series for each of the 20 topics "
+        description="Groups with lag by topic, at most (0.02 ms each): two series for each of the 20 topics "
         "with most.",
     )
     names: tuple[Literal["kafka_exporter", "kminion"], ...] = Field(

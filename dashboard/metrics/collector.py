@@ -27,7 +27,7 @@ from rebalance_monitor.dashboard.metrics.written import Rest, Written, text
 from rebalance_monitor.dashboard.view.incidents import by_group
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.lag.measured import GroupLag
     from rebalance_monitor.dashboard.metrics.definitions import Metric
@@ -332,12 +332,18 @@ def registry_of(collector: SnapshotCollector) -> CollectorRegistry:
     return registry
 
 
-def exposition(registry: CollectorRegistry, accept: str) -> tuple[bytes, str]:
-    """Return the page and its content type: OpenMetrics where `accept` asks for it, else Prometheus' text."""
+def exposition(registry: CollectorRegistry, accept: str, only: Collection[str] = ()) -> tuple[bytes, str]:
+    """Return the page and its content type: OpenMetrics where `accept` asks for it, else Prometheus' text.
+
+    `only`: names of the metrics that are asked for; all of them where none is given.
+    """
     encode, content_type = choose_encoder(accept)
+    wanted = {name.removesuffix("_total").removesuffix("_info") for name in only}
     rest: list[Family] = []
     page: list[bytes] = []
     for family in registry.collect():
+        if wanted and family.name not in wanted:
+            continue
         if isinstance(family, Written):
             page.append(family.text())
         else:

@@ -32,6 +32,12 @@ class Names(NamedTuple):
     topic: str
     partition: str
 
+    @property
+    def series(self) -> tuple[str, ...]:
+        """Return the names of its metrics."""
+        named = (self.lag, self.offsets, self.partition_lag, self.partition_offset, self.members)
+        return tuple(filter(None, named))
+
 
 NAMES = {
     "kafka_exporter": Names(

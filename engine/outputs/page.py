@@ -5,6 +5,7 @@ A port in use is a warning in the log and does not stop the monitor: findings an
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import structlog
@@ -46,7 +47,7 @@ def page_of(
     access = access_of(web)
     past = TablePast(storage.findings) if settings.outputs.parquet else MemoryPast(snapshot)
     api = Api(snapshot, past, alerting=PageAlerting(settings, storage))
-    app, stream = make_app(api, access, lambda accept: exposition(registry, accept), held_up)
+    app, stream = make_app(api, access, partial(exposition, registry), held_up)
 
     def take_port() -> Server | None:
         try:

@@ -222,7 +222,7 @@ class Run:
             SnapshotCollector(self.snapshot, self.tallies, build, time.time, wanted, of_group)
         )
         api = Api(self.snapshot, MemoryPast(self.snapshot))
-        self.app, self.stream = make_app(api, Access(), lambda accept: exposition(registry, accept))
+        self.app, self.stream = make_app(api, Access(), partial(exposition, registry))
 
     def feed(self, seconds: float, shown: Callable[[], bool]) -> None:
         """Apply all updates; a group that rebalances does so until it is `shown`."""

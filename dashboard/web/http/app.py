@@ -30,7 +30,7 @@ from rebalance_monitor.dashboard.web.http.silencing import Silencing
 from rebalance_monitor.dashboard.web.http.stream import PING_S, Stream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
@@ -58,13 +58,13 @@ class Json(JSONResponse):
 def make_app(
     api: Api,
     access: Access,
-    expose: Callable[[str], Exposition] | None = None,
+    expose: Callable[[str, Collection[str]], Exposition] | None = None,
     held_up: Callable[[], str] = str,
 ) -> tuple[Any, Stream]:
     """Return the ASGI application and the stream that is to be closed before it.
 
-    `expose` gives the metrics and their content type for an Accept header. `held_up` says what else keeps the
-    monitor from being ready, "" where nothing does.
+    `expose` gives the metrics and their content type for an Accept header and the names that are asked for.
+    `held_up` says what else keeps the monitor from being ready, "" where nothing does.
     """
     stream = Stream(api.snapshot, api.board_of, api.overview)
     files = load_files()
@@ -170,9 +170,10 @@ def _events(stream: Stream) -> Waited:
     return events
 
 
-def _metrics(expose: Callable[[str], Exposition]) -> Handler:
+def _metrics(expose: Callable[[str, Collection[str]], Exposition]) -> Handler:
     def metrics(request: Request) -> Response:
-        body, kind = expose(request.headers.get("accept", ""))
+        # As exporters that are made with Prometheus' own library for Python take it.
+        body, kind = expose(request.headers.get("accept", ""), request.query_params.getlist("name[]"))
         return Response(body, headers={"content-type": kind})
 
     return metrics

@@ -37,7 +37,10 @@ def served(
     past = past or MemoryPast(snapshot)
     api = Api(snapshot, past, live=live, wall_ms=lambda: T0 + 1_000, alerting=alerting)
     app, stream = make_app(
-        api, access or Access(), lambda _accept: (b"# EOF\n", "application/openmetrics-text"), held_up
+        api,
+        access or Access(),
+        lambda _accept, _only: (b"# EOF\n", "application/openmetrics-text"),
+        held_up,
     )
     with (
         Server(app, stream, "127.0.0.1", port) as server,

@@ -56,6 +56,9 @@ def test_the_page_api_metrics_and_history_of_a_job(tmp_path: Path) -> None:
         assert (history["source"], [row["generation"] for row in history["rows"]]) == ("table", [1])
         metrics = client.get("/metrics").text
         assert 'rebalance_monitor_group_generation{cluster="cluster-id",group="payments"} 1.0' in metrics
+        wanted = ("rebalance_monitor_batches_total", "rebalance_monitor_group_members", "unknown")
+        some = client.get("/metrics", params={"name[]": wanted}).text
+        assert {line.partition("{")[0] for line in some.splitlines() if line[0] != "#"} == set(wanted[:2])
         assert client.get("/").headers["content-type"].startswith("text/html")
     assert serving.url is not None
     with pytest.raises(httpx.ConnectError):
