@@ -72,7 +72,10 @@ class Plan:
     def load(self) -> dict[str, Any]:
         """Return the options of `bench.traffic.feed`."""
         names = ("groups", "per_s", "rebalances", "width", "active")
-        return {name: getattr(self, name) for name in names} | {"as_coordinators": True}
+        return {name: getattr(self, name) for name in names} | {
+            "as_coordinators": True,
+            "topics": self.per_s > 0,
+        }
 
 
 PLANS = {
@@ -90,7 +93,7 @@ class Contender:
     """
 
     pid: int
-    scrape: Callable[[], object] | None = None
+    scrape: Callable[[], bytes] | None = None
     delays: Callable[[], list[int]] = list
 
 
@@ -184,8 +187,9 @@ def measure(name: str, plan: Plan, warm_s: float, seconds: float) -> Figures:
         figures |= late(contender.delays())
         if contender.scrape:
             before = meter.read()
-            contender.scrape()
+            page = contender.scrape()
             figures["scrape_cpu_s"] = meter.read().cpu_s - before.cpu_s
+            figures["scrape_mb"] = len(page) / 1e6
     return figures
 
 
@@ -232,10 +236,11 @@ def table(title: str, found: Mapping[str, Figures]) -> None:
         "p50 ms": "delay_ms_p50",
         "p95 ms": "delay_ms_p95",
         "a scrape": "scrape_cpu_s",
+        "of MB": "scrape_mb",
         "passes": "passes",
         "load": "load",
     }
-    places = (3, 2, 3, 0, 0, 0, 0, 2, 0, 1)
+    places = (3, 2, 3, 0, 0, 0, 0, 2, 1, 0, 1)
     print(f"{title:<14}" + "".join(f"{head:>11}" for head in heads))
     for name, figures in found.items():
         cells = zip(heads.values(), places, strict=True)

@@ -43,11 +43,11 @@ class Rival(NamedTuple):
     process: subprocess.Popen[bytes]
     port: int
 
-    def scrape(self) -> str:
+    def scrape(self) -> bytes:
         """Ask for its metrics once."""
         with urlopen(f"http://{HOST}:{self.port}/metrics", timeout=60) as answer:
-            text: str = answer.read().decode()
-        return text
+            page: bytes = answer.read()
+        return page
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _until_it_rests(process: subprocess.Popen[bytes]) -> tuple[float, float, int
 
 def require_read(rival: Rival, least: int) -> None:
     """RuntimeError where KMinion has read fewer records than that; markers are no records."""
-    counted = re.search(rf"^{COUNTER}\S* (\S+)$", rival.scrape(), re.MULTILINE)
+    counted = re.search(rf"^{COUNTER}\S* (\S+)$", rival.scrape().decode(), re.MULTILINE)
     read = float(counted.group(1)) if counted else 0.0
     if read < least:
         raise RuntimeError(f"KMinion has read {read:,.0f} records, not {least:,}")

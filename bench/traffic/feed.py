@@ -6,7 +6,8 @@ of its second that is drawn by lot: at a fixed one all would wait equally long f
 Record times are when they are produced. `--hot` puts that share of the groups into partition 0; `--one` lets
 the first group make that share of the commits, while the others rebalance and share the rest. With
 `--as-coordinators` the log has a record batch for each request, and the requests are spread evenly: a reader
-of bursts of large batches fetches and unpacks for less.
+of bursts of large batches fetches and unpacks for less. With `--topics` the groups' topics exist, and get the
+records that the groups commit: all of them have lag.
 
     python -m bench.traffic.feed --bootstrap 127.0.0.1:9092 --groups 10000 --per-s 20000 --seconds 60
 """
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 
 from bench.traffic.load import load, producer
 from bench.traffic.mix import Group, Message, Mix, groups_of, new_generation, request
+from bench.traffic.topics import Topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,12 +40,16 @@ def now_ms() -> int:
 
 @dataclass(slots=True)
 class Feed:
-    """The groups, and where their turn has come to."""
+    """The groups, and where their turn has come to.
+
+    `second`: turns in a second, where a group commits one record a second; 0 where each turn is a hundred.
+    """
 
     mix: Mix
     hot: float
     one: float
     active: float = 1.0
+    second: int = 0
     groups: list[Group] = field(init=False)
     turn: Iterator[Group] = field(init=False)
     turns: int = 0
@@ -69,13 +75,16 @@ class Feed:
         for _ in range(commits // self.mix.width):
             self.turns += 1
             is_first = int(self.turns * self.one) > int((self.turns - 1) * self.one)
-            yield from request(self.groups[0] if is_first else next(self.turn), self.turns, self.clock())
+            group = self.groups[0] if is_first else next(self.turn)
+            turn, records = (self.turns // self.second, 1) if self.second else (self.turns, 100)
+            yield from request(group, turn, self.clock(), records=records)
 
 
 def run(feed: Feed, options: argparse.Namespace) -> int:
     """Load the beginning, say so on stdout, and feed until the time is over; returns the records sent."""
     ticks, flushed = (FINE_TICKS_PER_S, False) if options.as_coordinators else (TICKS_PER_S, True)
     at_once = {"at_once": options.width, "linger_ms": 0} if options.as_coordinators else {}
+    topics = Topics(options.bootstrap, feed.groups, options.width) if options.topics else None
     sent = load(options.bootstrap, feed.beginning())
     client = producer(options.bootstrap, **at_once)
     print("begun", flush=True)
@@ -85,6 +94,8 @@ def run(feed: Feed, options: argparse.Namespace) -> int:
         tick = number % ticks
         if tick == 0:
             drawn = Counter(lot.choices(range(ticks), k=options.rebalances))
+            if topics is not None:
+                topics.produce()
         messages = feed.tick(options.per_s // ticks, drawn[tick])
         sent += load(options.bootstrap, messages, client, flush=flushed)
         due += 1 / ticks
@@ -108,10 +119,13 @@ def main() -> None:
     parser.add_argument("--one", type=float, default=0.0, help="share of the commits that one group makes")
     parser.add_argument("--shards", type=int, default=50, help="partitions that are written to")
     parser.add_argument("--as-coordinators", action="store_true")
+    parser.add_argument("--topics", action="store_true", help="create the groups' topics, with records")
     parser.add_argument("--seconds", type=float, default=60.0)
     options = parser.parse_args()
     mix = Mix(options.groups, options.width, 0, 0, shards=options.shards)
-    sys.exit(0 if run(Feed(mix, options.hot, options.one, options.active), options) else 1)
+    second = max(1, options.per_s // options.width) if options.topics else 0
+    feed = Feed(mix, options.hot, options.one, options.active, second)
+    sys.exit(0 if run(feed, options) else 1)
 
 
 if __name__ == "__main__":

@@ -156,9 +156,13 @@ def new_generation(group: Group, mix: Mix, now: int) -> Message:
     return Message(group.shard, now, b"\0\2" + string(group.name), value)
 
 
-def request(group: Group, turn: int, now: int, *, flexible: bool = True) -> list[Message]:
-    """Give the records of one OffsetCommit request for all partitions of the group."""
-    values = (commit_value(turn * 100 + number, now, flexible=flexible) for number in range(len(group.keys)))
+def request(group: Group, turn: int, now: int, *, flexible: bool = True, records: int = 100) -> list[Message]:
+    """Give the records of one OffsetCommit request for all partitions of the group.
+
+    `records`: how many it has read of each in a turn.
+    """
+    offsets = (turn * records + number for number in range(len(group.keys)))
+    values = (commit_value(offset, now, flexible=flexible) for offset in offsets)
     return [Message(group.shard, now, key, value) for key, value in zip(group.keys, values, strict=True)]
 
 
