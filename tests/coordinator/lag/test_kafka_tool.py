@@ -324,6 +324,24 @@ def test_lag_equals_kafka_s_own_tool(situation: str, compared: Compared) -> None
         assert set(told.values()) == {(20, 25, 5)}
 
 
+def test_every_committed_offset_is_compared_and_none_differs(compared: Compared) -> None:
+    """Prints what stands in docs/measurements/lag.md, with `-s`."""
+    rows, places = [], set[tuple[str, str, int]]()
+    for situation, groups in SITUATIONS.items():
+        clients = {group: group if group in {*FAMILIES, *BUILT} else "librdkafka" for group in groups}
+        for client in sorted(set(clients.values())):
+            told = as_known(
+                {one: value for one, value in compared.truth.items() if clients.get(one[0]) == client}
+            )
+            differing = sum(compared.found.get(one) != value for one, value in told.items())
+            rows.append((client, situation.removeprefix("of "), len(told), differing))
+            places |= told.keys()
+    for row in rows:
+        print("| {} | {} | {} | {} |".format(*row))  # noqa: T201 - for the page
+    assert places == as_known(compared.truth).keys()
+    assert [row for row in rows if row[3]] == []
+
+
 def test_a_pending_or_aborted_commit_is_no_position(compared: Compared) -> None:
     assert [compared.found[name, "orders", 0][0] for name in ("aborted", "pending")] == [12, 13]
 
