@@ -47,8 +47,8 @@ dashboards in `deploy/grafana/` ([how to use them](grafana.md)).
 NAMED = """\
 `metrics.names` gives lag under these names as well, so that dashboards and alerts made for another exporter
 go on working: of `metrics.lag_groups` groups, by partition of those that `metrics.partitions` matches.
-Unknown lag is absent, where kafka_exporter has -1. Metrics of topics and brokers are not given. `/metrics?name[]=NAME`
-gives chosen metrics only.
+Unknown lag is absent, where kafka_exporter has -1. Metrics of topics and brokers are not given.
+`/metrics?name[]=NAME` gives chosen metrics only.
 
 """
 
