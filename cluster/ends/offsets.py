@@ -26,6 +26,8 @@ TOPICS_A_REQUEST = 500
 LOCAL = "_"
 """Prefix of the client's own errors: it reached no broker."""
 
+NO_ANSWER = "_NO_ANSWER"
+
 FIXED = {
     "client.id": CLIENT_ID,
     "allow.auto.create.topics": "false",
@@ -131,10 +133,16 @@ class OffsetsClient:
         asked = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self._timeout_s)
         for place, future in asked.items():
             try:
-                found[place.topic][place.partition] = future.result().offset
+                offset = future.result().offset
             except Exception as error:  # noqa: BLE001 - whatever the library raises is this partition's outcome
                 why = _name_of(error)
-                errors[why] = errors.get(why, 0) + 1
+            else:
+                if offset >= 0:
+                    found[place.topic][place.partition] = offset
+                    continue
+                # Of a leader that did not answer librdkafka returns its own -1001, and no error.
+                why = NO_ANSWER
+            errors[why] = errors.get(why, 0) + 1
         if sum(errors.values()) == len(wanted):
             self._connect_if_away(errors)
         return Offsets({name: tuple(offsets) for name, offsets in found.items()}, errors)

@@ -7,7 +7,7 @@ exist is named in `gone`; one that may not be described, or whose leader did not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -73,9 +73,16 @@ def to_json(sample: EndsSample) -> str:
 def from_json(text: str) -> EndsSample:
     """Read `to_json`'s line. Raises ValueError."""
     try:
-        return msgspec.json.decode(text, type=EndsSample)
+        sample = msgspec.json.decode(text, type=EndsSample)
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
+    # A capture of an earlier version has librdkafka's -1001 where a leader did not answer.
+    found = {name: _known(getattr(sample, name)) for name in ("latest", "earliest", "stable")}
+    return replace(sample, **found)
+
+
+def _known(offsets: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    return {topic: tuple(max(UNKNOWN, one) for one in found) for topic, found in offsets.items()}
 
 
 def _at(offsets: tuple[int, ...], partition: int) -> int:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.ends.ends import FOLLOWED, MANY, EndsThread, Rounds, every_s, missing
 from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which
+from rebalance_monitor.coordinator.lag import ends
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
@@ -144,6 +145,48 @@ def test_the_thread_asks_for_what_is_wanted(lab_broker: LabBroker) -> None:
     assert found
     assert found[0].begin("wanted-ends", 0) in {0, UNKNOWN}
     assert found[0].end("wanted-ends", 1) == found[0].end("other", 0) == UNKNOWN
+
+
+@BROKER
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_leader_that_does_not_answer_leaves_its_ends_unknown_and_is_said() -> None:
+    """librdkafka has an offset of its own for that, -1001, beside errors: it is no end that went back."""
+    with LabBroker(nodes=2) as broker:
+        first, second = broker.nodes
+        replicas = [[first.address.node], [second.address.node]]
+        order(broker, lambda a: a.create_topics([NewTopic("split", 2, replica_assignment=replicas)]))
+        answers: list[Offsets] = []
+
+        def asked(*, known: bool) -> bool:
+            answers.append(client.ends({"split": 2}))
+            return (answers[-1].offsets["split"][1] != UNKNOWN) == known
+
+        servers = {"bootstrap.servers": f"127.0.0.1:{first.address.port}"}
+        with OffsetsClient(servers, timeout_s=1.0) as client:
+            assert wait_until(lambda: asked(known=True), 60, 0.2)
+            second.pause()
+            assert wait_until(lambda: asked(known=False), 60, 0.2)
+            for _ in range(3):
+                asked(known=False)
+            second.kill()
+            for _ in range(3):
+                asked(known=False)
+    for one in answers:
+        found = one.offsets["split"]
+        assert set(found) <= {0, UNKNOWN}
+        assert sum(one.errors.values()) == found.count(UNKNOWN)
+
+
+def test_a_capture_that_holds_what_librdkafka_returns_without_an_answer_has_no_such_end() -> None:
+    """As one was recorded while the brokers were starved."""
+    line = (
+        '{"asked_at":1,"at":2,"latest":{"t":[-1001,11]},"earliest":{"t":[0,-1001]},"stable":{"t":[-1001,9]}}'
+    )
+    sample = ends.from_json(line)
+    assert (sample.end("t", 0), sample.end("t", 1)) == (UNKNOWN, 11)
+    assert (sample.begin("t", 0), sample.begin("t", 1)) == (0, UNKNOWN)
+    assert (sample.last_stable("t", 0), sample.last_stable("t", 1)) == (UNKNOWN, 9)
 
 
 def test_brokers_that_are_away_are_said_and_never_zero() -> None:
