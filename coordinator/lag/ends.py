@@ -77,8 +77,12 @@ def from_json(text: str) -> EndsSample:
     except msgspec.DecodeError as error:
         raise ValueError(str(error)) from None
     # A capture of an earlier version has librdkafka's -1001 where a leader did not answer.
-    found = {name: _known(getattr(sample, name)) for name in ("latest", "earliest", "stable")}
-    return replace(sample, **found)
+    return replace(
+        sample,
+        latest=_known(sample.latest),
+        earliest=_known(sample.earliest),
+        stable=_known(sample.stable),
+    )
 
 
 def _known(offsets: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
