@@ -27,9 +27,10 @@ def configure(level: str, file: Path | None = None) -> None:
     """
     from logging.handlers import RotatingFileHandler
 
-    import structlog
-
     from rebalance_monitor.cli.repeats import Repeats
+
+    _load_structlog()
+    import structlog
 
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -59,6 +60,18 @@ def configure(level: str, file: Path | None = None) -> None:
     handler.addFilter(Repeats(OWN))
     logging.basicConfig(handlers=[handler], level=max(threshold, logging.WARNING), force=True)
     logging.getLogger(OWN).setLevel(threshold)
+
+
+def _load_structlog() -> None:
+    """Import structlog without rich, which it would load for tracebacks that are not shown (60 CPU-ms)."""
+    if "rich" in sys.modules:
+        return
+    # Python takes a module of this name for one that is not installed.
+    sys.modules["rich"] = None  # type: ignore[assignment]
+    try:
+        import structlog  # noqa: F401
+    finally:
+        del sys.modules["rich"]
 
 
 def _for_terminals() -> "Processor":

@@ -12,6 +12,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 FILE = "groups.parquet"
+ROWS_OF_GROUP = 100_000
+"""Rows side by side in the file: it is read and written as a whole, and each further row group costs time."""
+
 SLACK_MS = 60_000
 """Findings are stamped before their batch is committed, and published by then."""
 _META = b"rebalance_monitor"
@@ -103,9 +107,10 @@ class GroupsTable:
         self._take(known.groups)
         meta = {"schema": SCHEMA, "at": at, "open": [_kept(one) for one in known.incidents.open.values()]}
         count, groups = len(self._rows), self._rows["group"].to_pylist()
+        newest = [-1 if (last := known.committing.get(group)) is None else last.at for group in groups]
         columns = {name: self._rows[name] for name in ROWS_SCHEMA.names} | {
             # Newer than the summary: a group that goes on committing is not summarised for that.
-            "last_commit": pa.array([known.last_commit(group) for group in groups], _LONG),
+            "last_commit": pc.max_element_wise(self._rows["last_commit"], pa.array(newest, _LONG)),
             "schema": pa.repeat(pa.scalar(SCHEMA, _INT), count),
             "cluster": pa.repeat(pa.scalar(known.cluster, _TEXT), count),
             "snapshot_at": pa.repeat(pa.scalar(at, _LONG), count),
@@ -113,7 +118,7 @@ class GroupsTable:
         }
         schema = GROUPS_SCHEMA.with_metadata({_META: json.dumps(meta).encode()})
         table = pa.table([columns[name] for name in schema.names], schema=schema)
-        replace_file(self._folder / FILE, parquet_bytes(table))
+        replace_file(self._folder / FILE, parquet_bytes(table, ROWS_OF_GROUP))
 
     def _take(self, groups: Mapping[str, GroupView]) -> None:
         """Make the rows of groups that are new or have another summary; drop the rows of removed groups."""
@@ -121,10 +126,12 @@ class GroupsTable:
         changed = [view for name, view in groups.items() if seen.get(name) is not view.summary]
         stale = [view.name for view in changed] + [name for name in seen if name not in groups]
         if stale:
-            kept = self._rows.filter(pc.invert(pc.is_in(self._rows["group"], pa.array(stale, _TEXT))))
+            stays = ~pc.is_in(self._rows["group"], pa.array(stale, _TEXT)).to_numpy()
             fresh = pa.Table.from_pylist([_row(view) for view in changed], schema=ROWS_SCHEMA)
-            # One chunk: filters of many turns would leave as many.
-            self._rows = pa.concat_tables([kept, fresh]).sort_by("group").combine_chunks()
+            both = pa.concat_tables([self._rows, fresh]).combine_chunks()
+            places = np.concatenate([np.flatnonzero(stays), np.arange(len(stays), len(both))])
+            order = pc.sort_indices(both["group"].take(places)).to_numpy()
+            self._rows = both.take(places[order])
             self._summaries = {name: view.summary for name, view in groups.items()}
 
 

@@ -29,10 +29,10 @@ def parquet_file(path: Place) -> pq.ParquetFile:
         raise OSError(f"{path} is damaged: {error}") from error
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
+def parquet_bytes(table: pa.Table, rows_of_group: int = ROWS_OF_GROUP) -> bytes:
     """Return the table as a Parquet file."""
     sink = pa.BufferOutputStream()
     compression = "zstd" if len(table) >= FEW_ROWS else "none"
-    pq.write_table(table, sink, row_group_size=ROWS_OF_GROUP, compression=compression)
+    pq.write_table(table, sink, row_group_size=rows_of_group, compression=compression)
     content: bytes = sink.getvalue().to_pybytes()
     return content

@@ -52,6 +52,18 @@ def test_help_imports_nothing_heavy() -> None:
     assert loaded & HEAVY == set()
 
 
+def test_logs_are_set_up_without_rich_which_stays_there_for_a_verb_that_draws() -> None:
+    printed = in_a_new_process(
+        "import sys\n"
+        "from rebalance_monitor.cli.logs import configure\n"
+        "configure('warning')\n"
+        "print('structlog' in sys.modules, 'rich' in sys.modules)\n"
+        "from rich.console import Console\n"
+        "print(Console.__module__)\n"
+    )
+    assert printed.stdout.splitlines() == ["True False", "rich.console"]
+
+
 def test_help_names_every_verb_with_its_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == ExitCode.FINE
     printed = capsys.readouterr().out

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.committing import Committing
 from rebalance_monitor.dashboard.tables.findings_table import read_newest, write_findings
 from rebalance_monitor.dashboard.tables.groups_table import (
     FILE,
@@ -296,11 +297,14 @@ def test_a_groups_table_written_again_and_again_is_that_of_one_written_at_once(t
         known = known.after(update)
         if number % 7 == 0:
             # Groups come, change and go.
-            known = known.after(Update(removed=sorted(known.groups)[:: number + 2]))
+            newest = {group: Committing(10**14 + number) for group in sorted(known.groups)[::3]}
+            known = known.after(Update(removed=sorted(known.groups)[:: number + 2], committing=newest))
             kept.write(known, at=number)
             GroupsTable(tmp_path / "fresh").write(known, at=number)
             found, expected = (pq.ParquetFile(tmp_path / name / FILE).read() for name in ("kept", "fresh"))
             assert found.equals(expected, check_metadata=True)
+            commits = dict(zip(*(found[name].to_pylist() for name in ("group", "last_commit")), strict=True))
+            assert commits == {group: known.last_commit(group) for group in known.groups}
             sizes.add(len(found))
     assert len(sizes) > 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import subprocess
@@ -52,6 +53,8 @@ def test_history_is_counted_what_comes_is_shown_and_nothing_is_written(
     assert "reading __consumer_offsets to its end: up to" in said.err
     assert "50 partitions" in said.err
     assert "findings of" in said.err
+    # It is off while history is read.
+    assert gc.isenabled()
     assert list(tmp_path.iterdir()) == []
     assert not (Path(tempfile.gettempdir()) / KEEPS_NOTHING).exists()
 
