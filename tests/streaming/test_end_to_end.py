@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
@@ -15,6 +15,7 @@ import yaml
 
 pytest.importorskip("pyspark")
 
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
@@ -61,6 +62,15 @@ class Members:
         self.stack.callback(worker.finish)
         return worker
 
+    def await_commits(self) -> None:
+        """Wait until each partition has a committed offset, so until each member has committed; go on a while."""
+        places = [TopicPartition(self.group, number) for number in range(PARTITIONS)]
+        with closing(Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})) as reader:
+            assert wait_until(
+                lambda: all(one.offset >= 0 for one in reader.committed(places, 30)), PATIENCE_S, 0.5
+            )
+        time.sleep(3)
+
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
@@ -100,18 +110,18 @@ def test_a_killed_member_is_named_and_a_second_start_goes_on(
         members.start("stays")
         victim = members.start("dies")
         await_finding(job, lambda f: f.group == group and f.kind == "rebalance" and f.members_total == 2)
-        time.sleep(3)
+        members.await_commits()
         victim.send(signal.SIGKILL)
         found = await_finding(job, lambda f: f.group == group and f.kind == "session_timeout")
         assert found.causes[0].client_id == "dies"
         job._process.terminate()
-        assert job._process.wait(60) == 0
+        assert job._process.wait(PATIENCE_S) == 0
     members.start("comes")
     time.sleep(5)
     with job:
         await_finding(job, lambda f: f.group == group and joined(f) == {"comes"})
         job._process.send_signal(signal.SIGINT)
-        assert job._process.wait(60) == 0
+        assert job._process.wait(PATIENCE_S) == 0
     found_ids = [finding.id for finding in told(job)]
     assert len(set(found_ids)) == len(found_ids)
     ours, expected = both(told(job), findings_of_topic(lab_broker.bootstrap), {group})

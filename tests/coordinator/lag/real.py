@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.reader import Reading, read_records
@@ -21,6 +21,7 @@ from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_stat
 from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.decoders.rows import made_rows
 from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from tests.oracle.formatters import run_tool
 
 if TYPE_CHECKING:
@@ -42,6 +43,30 @@ def order(broker: LabBroker, call: Callable[[AdminClient], Mapping[Any, Future[A
     client = AdminClient(config(broker))
     for future in call(client).values():
         future.result()
+
+
+def create(broker: LabBroker, *topics: NewTopic) -> None:
+    """Create topics, and wait until their leaders answer for every partition."""
+    order(broker, lambda client: client.create_topics([*topics]))
+    wanted = {one.topic: one.num_partitions for one in topics}
+    with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
+
+        def is_led() -> bool:
+            found = client.ends(wanted).offsets
+            return all(found.get(name, ()) == (0,) * count for name, count in wanted.items())
+
+        assert wait_until(is_led, 120, 0.2), client.ends(wanted)
+
+
+def delete(broker: LabBroker, *topics: str) -> None:
+    """Delete topics, and wait until the brokers know them no more."""
+    order(broker, lambda client: client.delete_topics([*topics]))
+    with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
+
+        def is_gone() -> bool:
+            return client.describe(topics).gone == {*topics}
+
+        assert wait_until(is_gone, 120, 0.2), topics
 
 
 def produce(broker: LabBroker, topic: str, records: Mapping[int, int]) -> None:

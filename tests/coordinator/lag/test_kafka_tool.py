@@ -29,6 +29,8 @@ from tests.coordinator.lag.real import (
     as_known,
     commit,
     config,
+    create,
+    delete,
     described,
     lags_of,
     order,
@@ -50,7 +52,7 @@ def member(broker: LabBroker, group: str, topics: list[str], records: int, **mor
     settings = {"group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False, **more}
     consumer = Consumer(config(broker, **settings))
     consumer.subscribe(topics)
-    read, until = 0, time.monotonic() + 60
+    read, until = 0, time.monotonic() + 180
     while read < records and time.monotonic() < until:
         message = consumer.poll(0.5)
         read += message is not None and message.error() is None
@@ -69,7 +71,7 @@ def kafka_python(broker: LabBroker, group: str, topic: str, records: int) -> Non
         enable_auto_commit=False,
         max_poll_records=records,
     )
-    read, until = 0, time.monotonic() + 60
+    read, until = 0, time.monotonic() + 180
     while read < records and time.monotonic() < until:
         read += sum(map(len, consumer.poll(500).values()))
     assert read == records
@@ -96,13 +98,13 @@ def aio(broker: LabBroker, group: str, topic: str, records: int) -> None:
         await consumer.commit()
         await consumer.stop()
 
-    asyncio.run(asyncio.wait_for(reads(), 60))
+    asyncio.run(asyncio.wait_for(reads(), 180))
 
 
 def java(broker: LabBroker, group: str, topic: str, records: int) -> None:
     """The same of Kafka's own client, in its console consumer, which commits on close."""
     arguments = ["--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group]
-    arguments += ["--from-beginning", "--max-messages", str(records), "--timeout-ms", "60000"]
+    arguments += ["--from-beginning", "--max-messages", str(records), "--timeout-ms", "180000"]
     run_tool("4.1.1", "ConsoleConsumer", arguments)
 
 
@@ -145,7 +147,7 @@ def read_committed(broker: LabBroker, topic: str, partition: int) -> int:
     settings = {"group.id": "none", "isolation.level": "read_committed", "enable.partition.eof": True}
     consumer = Consumer(config(broker, **settings, **{"enable.auto.commit": False}))
     consumer.assign([TopicPartition(topic, partition, 0)])
-    until = time.monotonic() + 60
+    until = time.monotonic() + 180
     while time.monotonic() < until:
         message = consumer.poll(0.5)
         if message is not None and message.error() is not None:
@@ -175,7 +177,7 @@ def workers(broker: LabBroker, topic: str, records: int, folder: Path) -> None:
         for family in built
     ]
     readers = {one.name: Consumer(config(broker, **{"group.id": one.name})) for one in built}
-    until = time.monotonic() + 90
+    until = time.monotonic() + 240
     offsets: dict[str, int] = {}
     while set(offsets.values()) != {records} and time.monotonic() < until:
         time.sleep(0.5)
@@ -222,7 +224,6 @@ BUILT = ("sarama", "franz-go", "kafka-go", "kafkajs")
 """Families whose workers a toolchain builds."""
 
 SITUATIONS: dict[str, set[str]] = {
-    "of every client family": {*FAMILIES, *BUILT},
     "of members, by the classic and the consumer protocol": {"classic", "modern"},
     "of added partitions": {"modern"},
     "of a group whose member left": {"left"},
@@ -247,31 +248,24 @@ class Compared(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def compared(broker: LabBroker, tmp_path_factory: pytest.TempPathFactory) -> Compared:
+def compared(broker: LabBroker) -> Compared:
     topics = [
         NewTopic("orders", 4, 1),
         NewTopic("grown", 1, 1),
         NewTopic("cut", 2, 1),
         NewTopic("gone", 1, 1),
         NewTopic("anew", 2, 1),
-        NewTopic("read", 1, 1),
         NewTopic("held", 2, 1),
     ]
     compacted = NewTopic("compacted", 1, 1, config={"cleanup.policy": "compact"})
-    order(broker, lambda client: client.create_topics([*topics, compacted]))
-    time.sleep(2)
+    create(broker, *topics, compacted)
     produce(broker, "orders", {0: 100, 1: 50, 2: 7})
     produce(broker, "grown", {0: 20})
     produce(broker, "cut", {0: 60, 1: 60})
     produce(broker, "compacted", {0: 30})
     produce(broker, "gone", {0: 5})
     produce(broker, "anew", {0: 30, 1: 30})
-    produce(broker, "read", {0: 20})
     produce(broker, "held", {0: 12, 1: 3})
-    for family, reads in FAMILIES.items():
-        reads(broker, family, "read", 20)
-    workers(broker, "read", 20, tmp_path_factory.mktemp("workers"))
-    produce(broker, "read", {0: 5})
     commit(broker, "before", {("anew", 0): 25, ("anew", 1): 30})
     classic = member(broker, "classic", ["orders", "compacted"], 120)
     modern = member(broker, "modern", ["grown"], 20, **{"group.protocol": "consumer"})
@@ -295,11 +289,9 @@ def compared(broker: LabBroker, tmp_path_factory: pytest.TempPathFactory) -> Com
     commit(broker, "beyond", {("cut", 0): 75, ("cut", 1): 61})
     order(broker, lambda client: client.delete_records([TopicPartition("cut", 0, 40)]))
     order(broker, lambda client: client.create_partitions([NewPartitions("grown", 3)]))
-    order(broker, lambda client: client.delete_topics(["gone", "anew"]))
-    time.sleep(3)
+    delete(broker, "gone", "anew")
     # Of the same name, shorter, and with other records.
-    order(broker, lambda client: client.create_topics([NewTopic("anew", 2, 1)]))
-    time.sleep(2)
+    create(broker, NewTopic("anew", 2, 1))
     produce(broker, "anew", {0: 8})
     commit(broker, "after", {("anew", 0): 5, ("anew", 1): 0})
     produce(broker, "grown", {0: 4, 2: 3})
@@ -320,8 +312,6 @@ def test_lag_equals_kafka_s_own_tool(situation: str, compared: Compared) -> None
     assert {group for group, _, _ in wanted} == SITUATIONS[situation]
     told = as_known(wanted)
     assert {place: compared.found.get(place) for place in told} == told
-    if "every client" in situation:
-        assert set(told.values()) == {(20, 25, 5)}
 
 
 def test_every_committed_offset_is_compared_and_none_differs(compared: Compared) -> None:
@@ -356,3 +346,18 @@ def test_what_has_no_committed_offset_has_no_lag(compared: Compared) -> None:
     wanted = {place for place, value in compared.truth.items() if value[0] is not None}
     assert compared.found.keys() == wanted
     assert {group for group, _, _ in wanted} == set().union(*SITUATIONS.values())
+
+
+def test_lag_equals_kafka_s_own_tool_whatever_client_committed(tmp_path: Path) -> None:
+    """On a broker of its own: what one client cannot do in time is no fault of the others' lag."""
+    with LabBroker() as broker:
+        create(broker, NewTopic("read", 1, 1))
+        produce(broker, "read", {0: 20})
+        for family, reads in FAMILIES.items():
+            reads(broker, family, "read", 20)
+        workers(broker, "read", 20, tmp_path)
+        produce(broker, "read", {0: 5})
+        wanted = as_known(described(broker))
+        assert {group for group, _, _ in wanted} == {*FAMILIES, *BUILT}
+        assert set(wanted.values()) == {(20, 25, 5)}
+        assert monitored(broker)[0] == wanted

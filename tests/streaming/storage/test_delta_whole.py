@@ -154,7 +154,7 @@ def test_a_killed_job_writes_each_finding_once_and_every_reader_finds_them(
             assert page["source"] == "table"
             assert {row["id"] for row in page["rows"]} <= set(whole.ids())
             job._process.terminate()
-            assert job._process.wait(60) == 0
+            assert job._process.wait(180) == 0
     log = (tmp_path / "job" / "monitor.log").read_text(encoding="utf-8")
     assert f'"batch": {again}, "rows"' in log, "the batch did not run again"
     ids = whole.ids()

@@ -131,7 +131,7 @@ def test_a_job_on_a_uri_publishes_each_finding_once_and_goes_on_after_a_kill(
             assert wait_until(lambda: bool(told(storage, group)), PATIENCE_S)
             code, said = verb(config, "run")
             assert (code, "another monitor" in said) == (2, True), said
-            time.sleep(3)
+            members.await_commits()
             victim.send(signal.SIGKILL)
             assert wait_until(
                 lambda: any(finding.kind == "session_timeout" for finding in told(storage, group)), PATIENCE_S
@@ -144,7 +144,7 @@ def test_a_job_on_a_uri_publishes_each_finding_once_and_goes_on_after_a_kill(
             assert wait_until(lambda: len(slack.parents()) > 0, PATIENCE_S)
             time.sleep(3)
             process.terminate()
-            assert process.wait(60) == 0
+            assert process.wait(PATIENCE_S) == 0
         ids = [from_json(line).id for line in read_lines(storage.jsonl)]
         assert len(ids) == len(set(ids)) > 0
         assert sorted(finding.id for finding in read_newest(storage.findings, 10_000)) == sorted(ids)

@@ -15,7 +15,7 @@ from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.scenario.processes import WorkerProcess
 from rebalance_monitor.lab.workers.families import FAMILIES
 from rebalance_monitor.lab.workers.flags import Flags, typed
-from tests.coordinator.lag.real import Monitor, order, produce
+from tests.coordinator.lag.real import Monitor, create, produce
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow, pytest.mark.timeout(900)]
 GROUP, PATIENCE_S = "connect-files", 180.0
@@ -69,7 +69,7 @@ class Sink:
 @pytest.fixture
 def sink(tmp_path: Path) -> Iterator[Sink]:
     with LabBroker() as broker:
-        order(broker, lambda client: client.create_topics([NewTopic("sinks", 2, 1)]))
+        create(broker, NewTopic("sinks", 2, 1))
         made = Sink(broker, tmp_path)
         try:
             yield made
