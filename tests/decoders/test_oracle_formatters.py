@@ -150,7 +150,7 @@ def read_offsets_topic(bootstrap: str) -> list[Pair]:
     _, end = consumer.get_watermark_offsets(place, timeout=60)
     consumer.assign([place])
     found: list[Pair] = []
-    while len(found) < end and (message := consumer.poll(10)) is not None:
+    while len(found) < end and (message := consumer.poll(60)) is not None:
         assert message.error() is None
         found.append((message.key(), message.value()))
     consumer.close()

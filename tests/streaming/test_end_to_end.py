@@ -63,7 +63,7 @@ class Members:
         return worker
 
     def await_commits(self) -> None:
-        """Wait until each partition has a committed offset, so until each member has committed; go on a while."""
+        """Wait until each partition has a committed offset: each member commits. Go on for a while."""
         places = [TopicPartition(self.group, number) for number in range(PARTITIONS)]
         with closing(Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.group})) as reader:
             assert wait_until(

@@ -218,7 +218,7 @@ def test_a_slow_store_and_a_sink_that_hangs_hold_up_no_batch(tmp_path: Path) -> 
         for number in range(5):
             dispatcher.put(("q", number), [storm("opened", f"g{number}")])
             dispatcher.committed(("q", number))
-            assert held.wait(20)
+            assert held.wait(60)
         assert sink.told == []
         free.set()
         sink.hangs.set()

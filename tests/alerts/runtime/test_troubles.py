@@ -143,7 +143,7 @@ def test_a_hanging_sink_does_not_keep_the_process_from_ending_and_is_notified_by
     with dispatching(tmp_path, sink) as dispatcher:
         dispatcher.put(("q", 0), [storm("opened")])
         dispatcher.committed(("q", 0))
-        assert sink.asked.wait(10)
+        assert sink.asked.wait(60)
     assert sink.told == []
     later = Memo()
     with dispatching(tmp_path, later, {"q": 0}):

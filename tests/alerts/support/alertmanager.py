@@ -104,7 +104,7 @@ def running(config: dict[str, Any], quiet: frozenset[str], folder: Path) -> Iter
         finally:
             manager.client.close()
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def _await(manager: Alertmanager, process: subprocess.Popen[bytes], folder: Path) -> None:

@@ -61,7 +61,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
         admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result()
         consumer = Consumer({"bootstrap.servers": found.bootstrap, "group.id": "orders"})
         consumer.subscribe(["orders"])
-        consumer.poll(8)
+        # Until then the group takes no commit of it.
+        assert wait_until(lambda: consumer.poll(0.2) is None and bool(consumer.assignment()), 120, 0)
         consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
         consumer.close()
         yield found
@@ -242,7 +243,7 @@ def test_that_may_write_to_the_topic_forges_records_under_the_client_id_of_admin
     broker: SecuredBroker, grants: tuple[Grant, ...], client: str, refused: str | None
 ) -> None:
     broker.allow("read", more=grants)
-    assert wait_until(lambda: refusal(broker, client) == refused, 30), refusal(broker, client)
+    assert wait_until(lambda: refusal(broker, client) == refused, 120), refusal(broker, client)
 
 
 def refusal(broker: SecuredBroker, client: str) -> str | None:
@@ -271,11 +272,11 @@ def test_a_group_whose_own_session_timeout_may_not_be_read_is_named(broker: Secu
     try:
         broker.allow(*LEAST)
         with ClusterAdmin(settings.kafka.client_properties()) as monitor:
-            assert wait_until(lambda: monitor.group_session_timeouts() == {"own": 50_000}, 30)
+            assert wait_until(lambda: monitor.group_session_timeouts() == {"own": 50_000}, 120)
             assert group_values(monitor, settings).ok
         broker.allow(*(name for name in LEAST if name != "group configs"))
         with ClusterAdmin(settings.kafka.client_properties()) as monitor:
-            assert wait_until(lambda: monitor.group_session_timeouts() == {"own": None}, 30)
+            assert wait_until(lambda: monitor.group_session_timeouts() == {"own": None}, 120)
             assert assumed(detection_settings(settings.detection, monitor)) == [GROUPS_OWN]
             said = group_values(monitor, settings)
         assert (said.ok, said.optional, "such as own:" in said.found) == (False, True, True), said

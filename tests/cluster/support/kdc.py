@@ -81,7 +81,7 @@ class Kdc:
         """Let it be away."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(10)
+            self._process.wait(60)
             self._process = None
 
     def add(self, principal: str, keytab: str) -> Path:

@@ -85,12 +85,12 @@ def test_a_thread_takes_the_turns_while_a_query_runs_and_what_ends_it_is_raised_
     found, notices = speaking(writer, clock)
     with found.listening(threading.Event(), turn_s=0.001):
         clock.now = 10.5
-        assert wait_until(lambda: writer.asked == 1, 10, 0.01)
+        assert wait_until(lambda: writer.asked == 1, 60, 0.01)
         assert notices.condition(Cause.BEHIND)
         found.require()
         found.progressed()
         clock.now = 21.5
-        assert wait_until(lambda: writer.asked == 2, 10, 0.01)
+        assert wait_until(lambda: writer.asked == 2, 60, 0.01)
     with pytest.raises(ZeroDivisionError, match="own"):
         found.require()
     clock.now = 60.0

@@ -50,7 +50,7 @@ def summary_of(group: str, broker: LabBroker, path: Path) -> dict[str, Any]:
 def sampled(broker: LabBroker, topic: str, partitions: int) -> EndsSample:
     with OffsetsClient({"bootstrap.servers": broker.bootstrap}) as client:
         rounds = Rounds(client)
-        for _ in range(100):
+        for _ in range(600):
             sample = rounds.sample({topic})
             if len(sample.latest.get(topic, ())) == partitions and min(sample.latest[topic]) >= 0:
                 return sample
@@ -71,7 +71,7 @@ def test_only_members_that_do_not_hear_of_new_partitions_leave_them_to_nobody(
     """A KIP-848 coordinator assigns them itself; a classic client asks for metadata once an hour here."""
     topic = group = f"grown-{protocol}"
     admin = AdminClient({"bootstrap.servers": lab_broker.bootstrap})
-    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(20)
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(60)
     producer = Producer({"bootstrap.servers": lab_broker.bootstrap})
     settings = {"bootstrap.servers": lab_broker.bootstrap, "group.id": group, "auto.offset.reset": "earliest"}
     settings |= {
@@ -81,11 +81,11 @@ def test_only_members_that_do_not_hear_of_new_partitions_leave_them_to_nobody(
     with closing(Consumer(settings)) as consumer:
         consumer.subscribe([topic])
         owns(consumer, 2)
-        admin.create_partitions([NewPartitions(topic, 4)])[topic].result(20)
+        admin.create_partitions([NewPartitions(topic, 4)])[topic].result(60)
         before = sampled(lab_broker, topic, 4)
         owns(consumer, 4 if hears else 2)
         producer.produce(topic, b"x", partition=3)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         after = sampled(lab_broker, topic, 4)
         summary = summary_of(group, lab_broker, tmp_path / "capture")
     judge, judged = Unowned(SETTINGS, "c"), []
@@ -101,7 +101,7 @@ def test_only_members_that_do_not_hear_of_new_partitions_leave_them_to_nobody(
 
 def owns(consumer: Consumer, partitions: int) -> None:
     """Poll until the member owns so many partitions, and for a while then."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + 180
     while len(consumer.assignment()) != partitions:
         consumer.poll(0.2)
         assert time.monotonic() < end
