@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.commits.client_families import instance_of
 from rebalance_monitor.coordinator.findings.causes import LOSSES as CAUSED_BY_LOSS
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MAJORITY, CauseEntry, deadline_anchor
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, MAJORITY, CauseEntry, deadline_anchor
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import Change
@@ -64,7 +64,7 @@ def note_generation(
     left, back = _departed(state, change)
     faulty = bool(left) and crash_loops.is_fault(state.storm, left, causes, at)
     code, offender = _classify(state.storm, replace(change, left=left), flapping, faulty=faulty)
-    if _is_expected(scene, causes, faulty=faulty):
+    if _is_expected(state, scene, causes, faulty=faulty):
         code = None
     starting = code is Code.SAME and (at - state.started_at <= START_MS or len(left) < len(change.left))
     if code is None or starting:
@@ -95,7 +95,7 @@ def note_departure(
         rolling_restarts.end_run(state.storm)
         return found
     faulty = crash_loops.is_fault(state.storm, (member,), causes, scene.ts)
-    if _is_expected(scene, causes, faulty=faulty):
+    if _is_expected(state, scene, causes, faulty=faulty):
         return found
     code, _ = _classify(state.storm, Change((), (member,), (), ()), faulty=faulty)
     _append(state, scene.ts, code or Code.LOST, 1, member)
@@ -178,13 +178,19 @@ def _append(state: GroupState, when: int, code: Code, generations: int, offender
     rolling_restarts.follow(state.storm, empty=not state.members)
 
 
-def _is_expected(scene: Scene, causes: tuple[CauseEntry, ...], *, faulty: bool) -> bool:
+def _is_expected(state: GroupState, scene: Scene, causes: tuple[CauseEntry, ...], *, faulty: bool) -> bool:
     """Whether members only joined or left cleanly, in a group for which that is expected (`expected_churn`).
 
-    An expiry is never expected: a crash loop at the longest back-off also keeps a schedule.
+    An expiry is never expected: a crash loop at the longest back-off also keeps a schedule. An idle member
+    of an epoch-based group that leaves after a session writes what an expiry writes, and a sample lists it
+    until then in both cases. Where neither is claimed the declaration decides.
     """
+    if not scene.settings.expected_churn or faulty:
+        return False
+    if state.group_type != "classic":
+        return bool(causes) and {one.cause for one in causes if one.confidence >= CLAIMED} <= _CHURN
     said = {cause.cause for cause in causes if cause.confidence >= MAJORITY}
-    return scene.settings.expected_churn and not faulty and bool(said) and said <= _CHURN
+    return bool(said) and said <= _CHURN
 
 
 def _is_starting(state: GroupState, member: Member, at: int) -> bool:

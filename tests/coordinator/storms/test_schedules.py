@@ -1,6 +1,8 @@
 """Rollouts with new pods first, groups that work on a schedule, the offender of an autoscaled group."""
 
+from base64 import b64encode
 from dataclasses import replace
+from hashlib import md5
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,9 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.settings import DetectionSettings, GroupOverride
 from rebalance_monitor.coordinator.storms.offenders import common
-from tests.coordinator.support.timeline import T0, Client, Topic, findings, of, watched
+from tests.coordinator.support.epochs import SETTINGS as EPOCH_SETTINGS
+from tests.coordinator.support.epochs import A, Epochs
+from tests.coordinator.support.timeline import T0, Client, S, Topic, findings, of, watched
 
 SCHEDULED = DetectionSettings(groups=(GroupOverride("g", expected_churn=True),))
 
@@ -81,6 +85,40 @@ def test_a_group_that_works_on_a_schedule_may_be_declared_but_expiries_are_never
 ) -> None:
     assert of(findings(job(dies=dies)), Kind.STORM)
     assert bool(of(findings(job(dies=dies), SCHEDULED), Kind.STORM)) is dies
+
+
+def idle_job(life_ms: int, *, dies: bool) -> Epochs:
+    """The same of a KIP-848 group, of three workers, on a quiet topic; one that dies has work until then."""
+    topic, epoch = Epochs(), 1
+    topic.join(0, A, epoch, (0, 1, 2, 3))
+    for visit in range(1, 9):
+        at = visit * 60_000
+        workers = [b64encode(md5(bytes([visit, n])).digest())[:22].decode() for n in range(3)]  # noqa: S324
+        for worker in workers:
+            epoch += 1
+            topic.join(at, worker, epoch, ())
+        topic.ack(at + 500, A, epoch, (0,))
+        for n, worker in enumerate(workers, 1):
+            topic.ack(at + 600, worker, epoch, (n,))
+        if dies:
+            for second in range(1, life_ms // 1_000):
+                topic.commit(at + 1_000 * second, dict.fromkeys(range(4), visit * 1000 + second))
+        for worker in workers:
+            epoch += 1
+            topic.leave(at + life_ms + (S if dies else 0), worker, epoch)
+        topic.target(at + life_ms + (S if dies else 0) + 100, epoch)
+        topic.ack(at + life_ms + (S if dies else 0) + 200, A, epoch, (0, 1, 2, 3))
+    return topic
+
+
+@pytest.mark.parametrize("life_ms", [S + 2_000, 2 * S, 3 * S])
+def test_idle_workers_of_an_epoch_based_group_may_be_declared_though_they_stay_longer_than_a_session(
+    life_ms: int,
+) -> None:
+    declared = replace(EPOCH_SETTINGS, groups=SCHEDULED.groups)
+    assert of(findings(idle_job(life_ms, dies=False), EPOCH_SETTINGS), Kind.STORM)
+    assert not of(findings(idle_job(life_ms, dies=False), declared), Kind.STORM)
+    assert of(findings(idle_job(life_ms, dies=True), declared), Kind.STORM)
 
 
 @given(st.integers(4, 40), st.integers(0, 10))
