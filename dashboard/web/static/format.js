@@ -24,9 +24,15 @@ export function duration(ms) {
   if (s < 0.9995) return `${Math.round(Math.abs(ms))} ms`;
   if (s < 10) return `${s.toFixed(1)} s`;
   if (s < 60) return `${Math.floor(s)} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} m ${two(Math.floor(s % 60))} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${two(Math.floor((s % 3600) / 60))} m`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  if (s < 3600) return units(s, 60, "min", 1, "s");
+  if (s < 86400) return units(s, 3600, "h", 60, "min");
+  return units(s, 86400, "d", 3600, "h");
+}
+
+// A duration in two units, in one where it is whole.
+function units(s, large, name, small, smallName) {
+  const rest = Math.floor((s % large) / small);
+  return `${Math.floor(s / large)} ${name}${rest ? ` ${rest} ${smallName}` : ""}`;
 }
 
 export function ago(at, now) {
@@ -34,7 +40,7 @@ export function ago(at, now) {
   const ms = now - at;
   if (ms < 1000) return "now";
   if (ms < 60000) return `${Math.floor(ms / 1000)} s ago`;
-  if (ms < 3600000) return `${Math.floor(ms / 60000)} m ago`;
+  if (ms < 3600000) return `${Math.floor(ms / 60000)} min ago`;
   if (ms < 86400000) return `${Math.floor(ms / 3600000)} h ago`;
   return `${Math.floor(ms / 86400000)} d ago`;
 }
