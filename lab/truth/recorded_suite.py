@@ -265,6 +265,8 @@ def _acts(run: Played, step: Mapping[str, Any]) -> list[Act]:
     options = planned[0]["options"] if planned else {}
     if verb == "command":
         return [Act(at, str(options["text"]).split()[0])]
+    if verb == "start" and (options.get("with") or {}).get("mode") == "assign":
+        return [Act(at, "assign")]
     if verb == "start":
         return [Act(at, "assignor")] if _assignor(options) not in {"", _first_assignor(run)} else []
     return [Act(at, verb, tuple(step["member_ids"]))]

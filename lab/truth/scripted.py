@@ -40,7 +40,8 @@ _FOLLOWING = re.compile(r"triggered followup rebalance")
 class Act:
     """A step that was done: when (ms), what, to which member ids.
 
-    `verb` is a scenario's, or what it amounts to: rejoin, connector, assignor (a member with another one).
+    `verb` is a scenario's, or what it amounts to: rejoin, connector, assignor (a member with another one),
+    assign (a client that commits with the group id and is no member).
     """
 
     at: int
@@ -161,12 +162,22 @@ def _of_act(script: Script, act: Act, cycles: Sequence[_Cycle], events: Sequence
     if act.verb == "delete_group":
         label = f"cause:{Cause.GROUP_DELETED_BY_ADMIN}"
         return [Fact(one, script.group, -1, "", act.at) for one in (Kind.GROUP_REMOVED, label)]
+    if act.verb == "assign":
+        label = f"cause:{Cause.GROUP_ID_SHARED}"
+        refilled = (one for one in cycles if act.at <= one.asked and _was_empty(one, events))
+        return [Fact(label, script.group, one.generation, "", one.written) for one in refilled]
     members = act.members if act.verb == "subscribe" else ()
     if act.verb == "create_topic" and script.joins_by_pattern:
         members = tuple(_members_at(events, act.at))
         # Then no member's own subscription changes.
         members = ("",) if script.at_broker and members else members
     return _subscribed(script, act, members, required=True)
+
+
+def _was_empty(cycle: _Cycle, events: Sequence[Truth]) -> bool:
+    """Whether a generation fills a group without members: what was committed before it is foreign."""
+    before = [one.what for one in events if one.at < cycle.asked and one.what in {"empty", "synced"}]
+    return before[-1:] == ["empty"]
 
 
 def _subscribed(script: Script, act: Act, members: Iterable[str], *, required: bool) -> list[Fact]:

@@ -112,6 +112,21 @@ def test_a_reset_is_reported_by_the_generation_that_fills_the_group_again() -> N
     }
 
 
+def test_who_commits_with_a_group_id_is_reported_whenever_the_group_fills_again() -> None:
+    script = Script("g", (Act(2000, "assign"),))
+    empty, again = [Truth(4000, "g", "empty", 3)], [Truth(14_000, "g", "empty", 5)]
+    found = _facts(
+        script,
+        FIRST,
+        _generation(2, 3000, JOIN),
+        empty,
+        _generation(4, 9_000, JOIN),
+        again,
+        _generation(6, 19_000, JOIN),
+    )
+    assert found == {("cause:group_id_shared", generation, "", True) for generation in (4, 6)}
+
+
 def test_connect_waits_for_a_lost_worker_and_rebalances_when_the_delay_is_over() -> None:
     lost = _generation(2, 5000, "removing member m on heartbeat expiration.")
     found = _facts(Script("g", (), connect=True), FIRST, lost, _generation(3, 13_000, ASK))
