@@ -86,7 +86,7 @@ def test_an_installed_wheel_runs_and_puts_nothing_elsewhere(built: Path, tmp_pat
         "sys.exit(main.run(['--version']))\n"
     )
     command = [str(python), "-I", "-c", code]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path, timeout=180)
     module, version = done.stdout.splitlines()
     assert Path(module).is_relative_to(site)
     assert version == f"rebalance-monitor, version {PROJECT['project']['version']}"

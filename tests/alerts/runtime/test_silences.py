@@ -24,7 +24,7 @@ def test_a_running_job_honours_a_silence_of_another_process(tmp_path: Path) -> N
     words = ["alerts", "silence", "add", 'group="orders"', "--for", "1h", "-c", str(config)]
     main = "from rebalance_monitor.cli.main import main; main()"
     with dispatching(tmp_path / "store" / "alerts", sink) as dispatcher:
-        subprocess.run([sys.executable, "-c", main, *words], check=True, timeout=60, capture_output=True)
+        subprocess.run([sys.executable, "-c", main, *words], check=True, timeout=180, capture_output=True)
         time.sleep(0.5)
         dispatcher.put(("q", 0), [storm("opened"), storm("opened", "payments")])
         dispatcher.committed(("q", 0))

@@ -152,7 +152,7 @@ def test_an_answer_that_makes_librdkafka_abort_is_an_error_of_the_receiver() -> 
             env=environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=180,
             check=False,
         )
     said = [f"False What answers at {strange} is no Kafka broker"] * 2

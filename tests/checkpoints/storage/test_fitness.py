@@ -50,7 +50,7 @@ def on_it(shim: Path, folder: Path, refuses: str, named: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=180,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

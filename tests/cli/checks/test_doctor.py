@@ -107,7 +107,7 @@ def test_no_check_makes_the_topic_that_is_not_there_yet(tmp_path: Path) -> None:
         client = AdminClient({"bootstrap.servers": broker.bootstrap})
         client.delete_topics([topic])[topic].result()
         with ClusterAdmin(settings.kafka.client_properties()) as admin:
-            assert wait_until(lambda: admin.topic(topic) is None, 30)
+            assert wait_until(lambda: admin.topic(topic) is None, 120)
             found = {name: check(admin, settings) for name, check in REMOTE.items()}
             # A broker makes it within a moment.
             assert not wait_until(lambda: admin.topic(topic) is not None, 3)
