@@ -16,7 +16,7 @@ from tests.coordinator.support.timeline import Client, metadata
 from tests.decoders.encode import group_key
 
 if TYPE_CHECKING:
-    from tests.alerts.sinks.fakes import WebhookFake
+    from tests.alerts.support.fakes import WebhookFake
 
 PREFIX = "always-"
 

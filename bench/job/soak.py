@@ -36,7 +36,7 @@ from bench.traffic.feeding import feeding
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.alerts.sinks.fakes import WebhookFake
+from tests.alerts.support.fakes import WebhookFake
 from tests.chaos.support.rig import PATIENCE_S, Rig, command_line
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import cli, run
-from tests.alerts.sinks.fakes import Answer, Call, Fake, json_answer
+from tests.alerts.support.fakes import Answer, Call, Fake, json_answer
 
 MAIN = "from rebalance_monitor.cli.main import main; main()"
 CAPTURE = Path(__file__).parents[1] / "fixtures" / "corpus" / "records.parquet"

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from tests.alerts.sinks.slack_fake import HOOK, SlackFake
+from tests.alerts.support.slack_fake import HOOK, SlackFake
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.spark, pytest.mark.timeout(500)]
 MAIN = "from rebalance_monitor.cli.main import main; main()"

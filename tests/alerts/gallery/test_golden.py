@@ -20,7 +20,7 @@ from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.rollup.bursts import ROLLED_UP
 from rebalance_monitor.coordinator.storms.offenders import main_offender
 from tests.alerts.golden_files import FOLDER, files, messages
-from tests.alerts.sinks.block_kit import problems, refusal
+from tests.alerts.support.block_kit import problems, refusal
 
 EXPECTED = files()
 

@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry, Coordinator
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from tests.alerts.sinks.block_kit import problems, refusal
+from tests.alerts.support.block_kit import problems, refusal
 from tests.alerts.support.findings import CAUSE, MEMBER, finding
 
 RENDERERS = {"plain": plain.render, "markdown": markdown.render, "html": html.render}

@@ -19,7 +19,7 @@ from rebalance_monitor.alerts.messages.thread import MAX_ALERTS, message_of_thre
 from rebalance_monitor.alerts.render import html, markdown, plain, slack
 from rebalance_monitor.alerts.routing.labels import labels_of
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from tests.alerts.sinks.block_kit import refusal
+from tests.alerts.support.block_kit import refusal
 from tests.alerts.support.findings import AT, CAUSE, finding
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from rebalance_monitor.checkpoints.ledger import Ledger
 from rebalance_monitor.checkpoints.storage.lines import read_lines
 from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.engine.storage import storage_at
-from tests.alerts.sinks.slack_fake import Flaky, SlackFake
 from tests.alerts.support import mortal
+from tests.alerts.support.slack_fake import Flaky, SlackFake
 from tests.checkpoints.stores import below
 from tests.processes import environment, module
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.alerts.sinks.http import Net
 from tests.alerts.sinks.contract import Trouble
-from tests.alerts.sinks.fakes import Answer, Fake, PagerDutyFake, json_answer
+from tests.alerts.support.fakes import Answer, Fake, PagerDutyFake, json_answer
 
 if TYPE_CHECKING:
     from rebalance_monitor.alerts.messages.notification import Sink

@@ -17,9 +17,9 @@ from rebalance_monitor.alerts.sinks.alertmanager import MAX_VALUE, AlertmanagerS
 from rebalance_monitor.alerts.sinks.http import Response, refusal, retry_after
 from rebalance_monitor.alerts.sinks.pagerduty import PagerDutySink
 from tests.alerts.sinks.contract import LimitedContract
-from tests.alerts.sinks.fakes import AlertmanagerFake, PagerDutyFake
 from tests.alerts.sinks.http_harness import NET, TOKEN, HttpHarness
 from tests.alerts.sinks.notes import NOW, note
+from tests.alerts.support.fakes import AlertmanagerFake, PagerDutyFake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

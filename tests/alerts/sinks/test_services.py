@@ -21,9 +21,9 @@ from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.render.services import SERVICES
 from rebalance_monitor.alerts.sinks.webhook import WebhookSink
 from tests.alerts.sinks.contract import LimitedContract, Trouble
-from tests.alerts.sinks.fakes import Answer, Call, Fake, json_answer
 from tests.alerts.sinks.http_harness import NET, HttpHarness
 from tests.alerts.sinks.notes import HOSTILE, NOW, note
+from tests.alerts.support.fakes import Answer, Call, Fake, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

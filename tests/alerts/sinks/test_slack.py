@@ -19,9 +19,9 @@ from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.slack import SlackSink
 from rebalance_monitor.alerts.sinks.slack_webhook import SlackWebhookSink
 from tests.alerts.sinks.contract import LimitedContract, Trouble
-from tests.alerts.sinks.fakes import Answer
 from tests.alerts.sinks.notes import HOSTILE, NOW, note
-from tests.alerts.sinks.slack_fake import CHANNEL, HOOK, TOKEN, SlackFake, ratelimited, said_no
+from tests.alerts.support.fakes import Answer
+from tests.alerts.support.slack_fake import CHANNEL, HOOK, TOKEN, SlackFake, ratelimited, said_no
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from rebalance_monitor.alerts.messages.notification import Phase, SinkError
 from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.slack import SlackSink
-from tests.alerts.sinks.fakes import Answer
 from tests.alerts.sinks.notes import NOW, note
-from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN, Flaky, SlackFake, said_no
+from tests.alerts.support.fakes import Answer
+from tests.alerts.support.slack_fake import CHANNEL, TOKEN, Flaky, SlackFake, said_no
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,9 +18,9 @@ from rebalance_monitor.alerts.sinks.http import Net
 from rebalance_monitor.alerts.sinks.payload import MAX_BYTES, payload_of
 from rebalance_monitor.alerts.sinks.webhook import WebhookSink
 from tests.alerts.sinks.contract import LimitedContract
-from tests.alerts.sinks.fakes import Answer, WebhookFake
 from tests.alerts.sinks.http_harness import NET, SECRET, TOKEN, HttpHarness
 from tests.alerts.sinks.notes import HOSTILE, NOW, note
+from tests.alerts.support.fakes import Answer, WebhookFake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from rebalance_monitor.lab.cluster.node import free_ports
-from tests.alerts.sinks.fakes import Answer, Call, Fake
+from tests.alerts.support.fakes import Answer, Call, Fake
 from tests.programs import installed
 
 if TYPE_CHECKING:

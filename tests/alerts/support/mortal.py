@@ -27,8 +27,8 @@ from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs.alerting import Alerting
 from rebalance_monitor.engine.outputs.sinks import JsonLines
 from rebalance_monitor.engine.storage import storage_at
-from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN
 from tests.alerts.support.findings import finding
+from tests.alerts.support.slack_fake import CHANNEL, TOKEN
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding

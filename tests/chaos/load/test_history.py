@@ -26,7 +26,7 @@ from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.alerts.sinks.fakes import WebhookFake
+from tests.alerts.support.fakes import WebhookFake
 from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 from tests.streaming.support.undisturbed import findings_of_topic
 

@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports, wait_until
-from tests.alerts.sinks.fakes import WebhookFake
+from tests.alerts.support.fakes import WebhookFake
 from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:

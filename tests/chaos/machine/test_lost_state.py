@@ -16,7 +16,7 @@ from confluent_kafka import Consumer
 
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.alerts.sinks.fakes import WebhookFake
+from tests.alerts.support.fakes import WebhookFake
 from tests.chaos.support.rig import PATIENCE_S, TOPIC, Rig, of_faults
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from tests.alerts.sinks.fakes import Call, WebhookFake
+from tests.alerts.support.fakes import Call, WebhookFake
 from tests.alerts.support.findings import finding
 from tests.streaming.support.notified import repeated, require_told_once, told_to
 

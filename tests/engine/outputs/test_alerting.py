@@ -25,9 +25,9 @@ from rebalance_monitor.engine.outputs.alerting import is_behind
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.lab.suite.job import Job
-from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN, SlackFake
 from tests.alerts.support.findings import finding
 from tests.alerts.support.memo import eventually
+from tests.alerts.support.slack_fake import CHANNEL, TOKEN, SlackFake
 
 if TYPE_CHECKING:
     from pathlib import Path

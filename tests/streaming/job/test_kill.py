@@ -24,7 +24,7 @@ from confluent_kafka.admin import AdminClient
 from rebalance_monitor.dashboard.tables.findings_table import read_newest
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.alerts.sinks.fakes import WebhookFake
+from tests.alerts.support.fakes import WebhookFake
 from tests.chaos.support.rig import PATIENCE_S as CHAOS_PATIENCE_S
 from tests.chaos.support.rig import ChaosJob
 from tests.streaming.support import notified

@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.dashboard.tables.findings_table import read_newest
 from rebalance_monitor.engine.storage import Storage, storage_at
 from rebalance_monitor.lab.cluster.node import wait_until
-from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN, SlackFake
+from tests.alerts.support.slack_fake import CHANNEL, TOKEN, SlackFake
 from tests.checkpoints.stores import below
 from tests.streaming.test_end_to_end import PATIENCE_S, Members
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rebalance_monitor.coordinator.findings.finding import Finding
-    from tests.alerts.sinks.fakes import WebhookFake
+    from tests.alerts.support.fakes import WebhookFake
 
 TOPIC = "incidents"
 PREFIX = "always-"

@@ -12,8 +12,8 @@ import yaml
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from tests.alerts.sinks.slack_fake import CHANNEL, TOKEN, SlackFake
 from tests.alerts.support.findings import finding
+from tests.alerts.support.slack_fake import CHANNEL, TOKEN, SlackFake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

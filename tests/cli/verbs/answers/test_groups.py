@@ -15,7 +15,7 @@ from rebalance_monitor.dashboard.tables.findings_table import write_findings
 from rebalance_monitor.dashboard.tables.groups_table import FILE, GroupsTable
 from rebalance_monitor.dashboard.tables.parquet import parquet_bytes
 from rebalance_monitor.engine.storage import storage_at
-from tests.alerts.sinks.fakes import Answer, Fake
+from tests.alerts.support.fakes import Answer, Fake
 from tests.alerts.support.findings import finding
 from tests.dashboard.web import known
 from tests.dashboard.web.serving import served

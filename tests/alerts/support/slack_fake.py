@@ -1,6 +1,6 @@
 """A Slack on loopback: the Web API calls and the incoming webhook that the sinks use, errors included.
 
-`python -m tests.alerts.sinks.slack_fake --port 0 --flaky 0.3 --seed 7` runs it in a process of its own: it
+`python -m tests.alerts.support.slack_fake --port 0 --flaky 0.3 --seed 7` runs it in a process of its own: it
 prints one JSON line with its addresses, token and channel and lives until its standard input closes or it is
 ended. `GET /_messages` gives what the channels hold, `GET /_calls` how often each method was called.
 
@@ -20,8 +20,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.alerts.sinks.block_kit import problems, refusal
-from tests.alerts.sinks.fakes import Answer, Call, Fake, json_answer
+from tests.alerts.support.block_kit import problems, refusal
+from tests.alerts.support.fakes import Answer, Call, Fake, json_answer
 
 TOKEN = "xoxb-0000-fake-loopback-token"  # noqa: S105 - opens nothing but this fake
 CHANNEL = "C0FAKE0001"
