@@ -160,7 +160,7 @@ class Detection(Section):
         description="Team and thresholds of the groups of a `pattern`: a list with any of "
         f"{_listed(GroupRule)}. For each key the first rule wins that matches and sets it. "
         "`session_timeout`: KIP-848, share and streams groups only, whose records do not contain it. "
-        "`expected_churn`: joins and leaves are no storm, expiries are.",
+        "`expected_churn`: joins and leaves are no storm, claimed expiries are.",
     )
     summary_interval: Duration = Field(
         default=Duration("5s"), description="A group's summary is written at most once in this time."
