@@ -1,7 +1,7 @@
 """How an exam went, by margins: each family, session timeout, way of committing and version by itself.
 
 A margin pools all others, so that a fault of one kind shows although no single cell of all kinds has truths
-enough. Only groups whose timings were drawn count.
+enough. All losses together are counted beside each kind. Only groups whose timings were drawn count.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 # From here on a member gets a finding of its own.
 CLAIMED = 0.8
 ALL = ("all", "")
+LOSSES = "all losses"
 _LABELS = {
     f"cause:{Cause.SESSION_TIMEOUT}": "session timeouts",
     f"cause:{Cause.STATIC_MEMBER_EXPIRED}": "session timeouts",
@@ -48,14 +49,30 @@ class Row:
     true: int = 0
 
 
-def margins(results: Iterable[Result]) -> dict[tuple[str, Margin], Row]:
-    """Count each kind of loss in each margin, over all results."""
+def margins(
+    results: Iterable[Result], *, often: bool = False, claimed: float = CLAIMED
+) -> dict[tuple[str, Margin], Row]:
+    """Count each kind of loss in each margin, over all results.
+
+    `often`: only in groups that commit within their session timeout. `claimed`: what makes a claim.
+    """
     rows: dict[tuple[str, Margin], Row] = defaultdict(Row)
     for result in results:
-        places = {group: list(_places(result, group, text)) for group, text in result.timings.items()}
+        places = {
+            group: list(_places(result, group, text))
+            for group, text in result.timings.items()
+            if not often or commits_often(text)
+        }
         facts = [fact for fact in result.facts if fact.group in places]
-        _count(facts, result.claims[REPLAY], places, rows)
+        claims = [one for one in result.claims[REPLAY] if one.group in places and one.confidence >= claimed]
+        _count(facts, claims, places, rows)
     return dict(sorted(rows.items()))
+
+
+def commits_often(timing: str) -> bool:
+    """Whether a group with this timing commits within its session timeout."""
+    read = Timing.read(timing)
+    return read.commit_ms <= read.session_ms
 
 
 def _count(
@@ -64,17 +81,25 @@ def _count(
     places: Mapping[str, Sequence[Margin]],
     rows: Mapping[tuple[str, Margin], Row],
 ) -> None:
-    found = matched(facts, [one for one in claims if one.group in places and one.confidence >= CLAIMED])
+    found = matched(facts, claims)
     for fact, claim in found.facts:
-        for margin in places[fact.group] if fact.label in _LABELS and fact.required else ():
-            row = rows[_LABELS[fact.label], margin]
+        for row in _rows(fact, places, rows) if fact.required else ():
             row.truths += 1
             row.found += claim is not None
     for one, is_true in found.claims:
-        for margin in places[one.group] if one.label in _LABELS else ():
-            row = rows[_LABELS[one.label], margin]
+        for row in _rows(one, places, rows):
             row.claims += 1
             row.true += is_true
+
+
+def _rows(
+    thing: Fact | Claim, places: Mapping[str, Sequence[Margin]], rows: Mapping[tuple[str, Margin], Row]
+) -> Iterator[Row]:
+    """Yield the rows in which a loss counts."""
+    label = _LABELS.get(thing.label)
+    for margin in places[thing.group] if label else ():
+        yield rows[label or "", margin]
+        yield rows[LOSSES, margin]
 
 
 def _places(result: Result, group: str, text: str) -> Iterator[Margin]:

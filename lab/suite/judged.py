@@ -1,0 +1,141 @@
+"""Recordings of `make exam`, judged by what each bar of the departure model counts.
+
+`python -m rebalance_monitor.lab.suite.judged FOLDER...` replays each recording three times: from records alone,
+with the samples of the probe, and with the samples of the topics' ends beside these. It prints how many losses
+were found and how many claims are right; then the same by margins with enough truths, over all recordings;
+then how often what was stated was true, and the warnings about groups to which nothing was done.
+
+Counted are groups that commit within their session timeout. A claim is a cause of 0.8 and more.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LOSSES, Row, commits_often, margins
+from rebalance_monitor.lab.scoring.results import result_of
+from rebalance_monitor.lab.scoring.score import calibration
+from rebalance_monitor.lab.scoring.scored import REPLAY
+from rebalance_monitor.lab.scoring.statistics import share
+from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from rebalance_monitor.lab.scoring.results import Result
+    from rebalance_monitor.lab.truth.recorded_suite import Suite
+
+SAMPLES, ENDS = "sightings.jsonl", "ends.jsonl"
+WAYS = {"records": (), "records, samples": (SAMPLES,), "records, samples, ends": (SAMPLES, ENDS)}
+"""What is judged from -> what of a capture that takes beside the records."""
+
+SURE = 0.9
+# Margins with fewer truths say too little.
+LEAST = 60
+KINDS = ("session timeouts", "poll breaches", "join deadlines missed")
+_HEAD = (
+    f"| recording | judged from | {' | '.join(f'{kind}: found' for kind in KINDS)} | claims: right | "
+    "of these at 0.9 | warnings about healthy groups |\n|---|---|---|---|---|---|---|---|"
+)
+
+
+class Judged(NamedTuple):
+    """One recording, judged from some of its evidence (`way`)."""
+
+    name: str
+    way: str
+    result: Result
+
+
+def judged(suite: Suite, name: str, way: str) -> Judged | None:
+    """Judge a recording from some of its evidence; None where it does not have that."""
+    capture, extra = suite.folder / "capture", WAYS[way]
+    if any(not (capture / one).exists() for one in extra):
+        return None
+    with TemporaryDirectory() as folder:
+        some = Path(folder) / "capture"
+        left_out = {SAMPLES, ENDS} - set(extra)
+        shutil.copytree(capture, some, ignore=lambda *_: left_out)
+        return Judged(name, way, result_of(replace(suite, folder=Path(folder))))
+
+
+def recordings(folders: Iterable[Path]) -> Iterator[Suite]:
+    """Read the recordings below some folders."""
+    for folder in folders:
+        for path in sorted(folder.rglob(ABOUT)):
+            yield read_suite(path.parent)
+
+
+def line(results: Sequence[Result], name: str, way: str) -> str:
+    """Return one line of the first table: what bars count, over some results."""
+    rows, sure = margins(results, often=True), margins(results, often=True, claimed=SURE)
+    cells = [_found(rows.get((kind, ALL), Row())) for kind in KINDS]
+    every, surest = rows.get((LOSSES, ALL), Row()), sure.get((LOSSES, ALL), Row())
+    hours = sum(sum(one.quiet_ms.values()) for one in results) / 3.6e6
+    noise = f"{sum(one.noise[REPLAY] for one in results)} in {hours:.0f} group-hours"
+    return f"| {' | '.join([name, way, *cells, _right(every), _right(surest), noise])} |"
+
+
+def _found(row: Row) -> str:
+    return f"{row.found} of {row.truths}: {share(row.found, row.truths)}"
+
+
+def _right(row: Row) -> str:
+    return f"{row.true} of {row.claims}: {share(row.true, row.claims)}"
+
+
+def by_margins(rows: Mapping[tuple[str, tuple[str, str]], Row]) -> Iterator[str]:
+    """Yield the margins with enough truths, as lines of a table."""
+    yield "| losses by | | truths | found | claims: right |\n|---|---|--:|---|---|"
+    for (label, (kind, value)), row in rows.items():
+        if label == LOSSES and row.truths >= LEAST:
+            yield f"| {kind} | {value} | {row.truths} | {share(row.found, row.truths)} | {_right(row)} |"
+
+
+def calibrated(results: Sequence[Result]) -> Iterator[str]:
+    """Yield how often what was stated of a member's loss was true, as lines of a table."""
+    yield "| confidence | stated | claims | true |\n|---|--:|--:|---|"
+    facts, claims = [], []
+    for number, one in enumerate(results):
+        often = {group for group, text in one.timings.items() if commits_often(text)}
+        # Recordings share group names.
+        facts += [replace(fact, group=f"{number}/{fact.group}") for fact in one.facts if fact.group in often]
+        claims += [
+            replace(claim, group=f"{number}/{claim.group}")
+            for claim in one.claims[REPLAY]
+            if claim.group in often
+        ]
+    for band in calibration(facts, claims, of_losses=True):
+        true = share(band.true, band.claims)
+        yield f"| {band.low:.1f}-{band.low + 0.1:.1f} | {band.stated:.2f} | {band.claims} | {true} |"
+
+
+@click.command()
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--way", "ways", multiple=True, type=click.Choice(list(WAYS)), default=list(WAYS))
+def main(folders: tuple[Path, ...], ways: tuple[str, ...]) -> None:
+    """Judge recordings, and print what the bars count."""
+    found: list[Judged] = []
+    click.echo(f"A claim is a cause of {CLAIMED} and more.\n\n{_HEAD}")
+    for suite in recordings(folders):
+        name = f"{suite.about['seed']}, {suite.about['kafka']}"
+        for way in ways:
+            if one := judged(suite, name, way):
+                found.append(one)
+                click.echo(line([one.result], name, way))
+    for way in ways:
+        results = [one.result for one in found if one.way == way]
+        if results:
+            click.echo(f"\n{line(results, 'all', way)}\n")
+            click.echo("\n".join(by_margins(margins(results, often=True))))
+            click.echo("\n" + "\n".join(calibrated(results)))
+
+
+if __name__ == "__main__":
+    main()
