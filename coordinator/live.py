@@ -29,6 +29,7 @@ from rebalance_monitor.coordinator.probe.probe_findings import Probed
 from rebalance_monitor.coordinator.probe.visibility import Visibility
 from rebalance_monitor.coordinator.refine import listed_members, outages, refinement
 from rebalance_monitor.coordinator.refine.after_a_move import HeldBack
+from rebalance_monitor.coordinator.refine.failed_generations import with_failed
 from rebalance_monitor.coordinator.refine.history import LookBack, look_back
 from rebalance_monitor.coordinator.refine.outages import Reach
 from rebalance_monitor.coordinator.refine.reattribution import timed
@@ -235,11 +236,11 @@ class Live:
         group, lists = self._groups.get(name), self._visibility.sees(name)
         return look_back(group, self._looks, self._unanswered, leader, lists=lists)
 
-    def _bounded(self, found: Finding) -> Finding:
-        return refinement.bounded(found, self._look_back(found))
+    def _bounded(self, found: Finding, since: int) -> Finding:
+        return refinement.bounded(found, self._look_back(found), since)
 
-    def _listed_departure(self, found: Finding, member_id: str) -> Listed | None:
-        return listed_members.departure_of(self._look_back(found), found, member_id)
+    def _listed_departure(self, found: Finding, member_id: str, since: int) -> Listed | None:
+        return listed_members.departure_of(self._look_back(found), found, member_id, since)
 
     def _more(self, ends: Ends | None) -> More:
         """Return what completes the evidence of a departed member: outages, and the ends of its topics."""
@@ -251,6 +252,7 @@ class Live:
             seen = outages.with_reload(one, ended, away, moved_at)
             if woke >= 0 and seen is one:
                 seen = outages.with_pause(one, ended, woke)
+            seen = with_failed(seen, found, ended, self._look_back(found))
             if ends is None:
                 return seen
             return with_work(seen, ended, member.partitions or 0, ends, found.group or "")
@@ -330,14 +332,13 @@ class Live:
         begun = before is None or not before.open
         if before is None or begun:
             group = self._groups[name] = begin_observation(before, at, seen, summary.get("generation"))
+            group.turn(seen, at)
         else:
             group = before
             group.change_type(seen, at)
-            if group.state == Status.COMPLETING and seen.state == Status.PREPARING:
-                group.since, group.again, begun = at, True, True
-            elif group.is_another(at, _FRESH_MS):
+            if not (begun := group.turn(seen, at)) and group.is_another(at, _FRESH_MS):
                 group.since = at
-        group.state, group.count = seen.state, group.count + 1
+        group.count += 1
         if not group.open:
             found.append(self._probed.progress(name, group, at, "opened", seen.state))
         group.sightings.append(at)

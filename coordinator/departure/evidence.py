@@ -68,6 +68,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     coordinator's broker go on that had not responded for most of a session, which ends every session at once
     that had run out meanwhile.
     `succeeded`: a newcomer is another thread of its instance of Kafka Streams, so its process lives.
+    `failed`: when samples saw a generation begin or fail that no record has: its session began anew then.
+    `undue`: samples show that no join phase had come to its deadline as it was removed.
     """
 
     session: int
@@ -94,6 +96,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     woke: int = -1
     succeeded: bool = False
     unanswered: bool = False
+    failed: int = -1
+    undue: bool = False
 
     @property
     def last_active(self) -> int:
@@ -104,6 +108,11 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def alive(self) -> int:
         """Its last sign of life: from then on its session runs, unless its coordinator is loaded."""
         return self.last_active if self.heard < 0 else min(self.heard, self.last_active)
+
+    @property
+    def anew(self) -> int:
+        """When its session began anew after its last sign of life, by no doing of its own; -1 for never."""
+        return min((at for at in (self.loaded, self.failed) if 0 <= at < self.alive), default=-1)
 
     @property
     def usual(self) -> int:

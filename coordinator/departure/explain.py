@@ -22,13 +22,13 @@ from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
     CAUSE_OF,
+    SOON_MS,
     Way,
-    client_of,
     learned_ways,
     prior_of,
+    rates_beside,
     shares_of_ways,
 )
-from rebalance_monitor.coordinator.departure.phase import SOON_MS
 from rebalance_monitor.coordinator.departure.waits import (
     Mixtures,
     learned_heartbeats,
@@ -72,7 +72,8 @@ class _Removals(NamedTuple):
 
     `now`: at the end of the phase. `within`: in each cell of the grid. `middle`: in the middle of each.
     `at_end`: its density at the end. `before`: a session timeout before that. `table`: at the grid's `table`,
-    and at `phase.BESIDE` more ages.
+    and at more ages. `over`: of one that died, when the phase had outlasted the sessions of whoever had not
+    rejoined.
     """
 
     now: Array
@@ -81,6 +82,7 @@ class _Removals(NamedTuple):
     at_end: Array
     before: Array
     table: Array
+    over: Array
 
 
 _TRIGGER, _HOLDER, _INSIDE, _REMOVED = range(4)
@@ -115,7 +117,7 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
     trigger, holder, inside = (roles[:, role] for role in (_TRIGGER, _HOLDER, _INSIDE))
     prior = np.array([prior_of(one, scene.shares, by) for one in some])[:, :, None, None]
     seen = _removals(scene, some)
-    near, apart, rate = phase.rates_beside(scene.evidence, grid, scene.tried, some, by)
+    near, apart, rate = rates_beside(scene.evidence, grid, scene.tried, some, by)
     np.multiply(seen.within, prior / grid.width, out=trigger)
     np.multiply(prior * seen.at_end, rate, out=holder)
     begun = span.begun_by_beat(seen.table)
@@ -123,6 +125,8 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
     np.maximum(begun, 0.0, out=begun)
     np.subtract(seen.now, seen.middle, out=inside)
     np.maximum(inside, 0.0, out=inside)
+    if len(span.long) and all(one.anew < 0 for one in some):
+        _leave_out_late(scene, seen, inside)
     inside *= prior * apart
     inside += prior * near * begun
     if len(scene.evidence.departed) > 1:
@@ -139,10 +143,20 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
     for place, one in enumerate(some):
         if one.returned == SAME_PLACE or unseen:
             leaked = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
-            left, late = _leaked(scene, one)
+            left, late = phase.replaced(one, grid.edges, scene.tried, scene.evidence.deadline, by)
             holder[place, Way.UNJOINED] += leaked * late * (not one.static)
             if one.returned == SAME_PLACE:
                 holder[place, Way.STALLED] = leaked * left
+
+
+def _leave_out_late(scene: _Scene, seen: _Removals, inside: Array) -> None:
+    """Leave out sessions that end late in a long phase: one that has rejoined awaits an answer meanwhile.
+
+    Only one that was in a batch had not rejoined.
+    """
+    long, late = scene.phase.span.long, scene.by.late_poll + scene.by.busy_poll
+    after = seen.over - seen.now[:, Way.DIED]
+    inside[:, Way.DIED, :, long] += (1 - late) * np.minimum(after, 0.0).transpose(2, 0, 1)
 
 
 def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
@@ -155,27 +169,6 @@ def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
     late = seen.now[:, Way.DIED, :, 0] - seen.table[:, Way.DIED, np.arange(len(soon)), places]
     near = np.maximum(late, 0.0) / soon
     return np.asarray(near[..., None] * (grid.middle > soon[:, None]))
-
-
-def _leaked(scene: _Scene, one: Departed) -> tuple[Array, Array]:
-    """Return how likely a client that its process has replaced held the phase, by when it was replaced.
-
-    The new one's join began the phase, soon after the old one's last poll: at once, or later. First (per ms)
-    that the old one left as its interval had passed. Then that the join deadline came before: as long after
-    the new one's join, while the old one saw its breach a `notice` too late.
-    """
-    limit, edges = one.poll_interval or one.rebalance, scene.phase.grid.edges
-    client, first = client_of(one), scene.evidence.deadline <= limit
-    notice = np.array(scene.tried, float)[:, None] if client.at_beat else np.full((1, 1), client.notice)
-    by, at_once = scene.by, scene.by.replaced_at_once
-    left, late = np.zeros((len(notice), len(edges) - 1)), np.zeros((len(notice), 1))
-    for within, share in ((by.replaced_soon, at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - at_once)):
-        over = np.where(notice < within, notice / (2 * within), 1 - within / (2 * notice)) * first
-        until = limit + notice * (not first)
-        there = np.minimum(edges[1:], until) - np.maximum(edges[:-1], limit - within)
-        left += share * (1 - over) * np.maximum(there, 0.0) / (until - limit + within)
-        late += share * over
-    return left / scene.phase.grid.width, late
 
 
 def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: Array) -> Array:
@@ -195,6 +188,8 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
         within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
         found += within / np.maximum(length, _LEAST_PHASE_MS) * (active <= length)
         found *= prior[:, way, None]
+        removed = np.array([one.removed[0] for one in some])[:, None]
+        found *= removed <= np.maximum(length - deadline, 0.0) + 2 * _AT_MS + SOON_MS
     for place, one in enumerate(some):
         if one.session > evidence.deadline and not one.static:
             dead = np.maximum(seen.middle[place, way, 0] - seen.before[place, way, 0], 0.0)
@@ -207,18 +202,21 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     grid, count, latest = scene.phase.grid, len(scene.tried), scene.evidence.since + 1_000
     bounds = [one.removed if one.removed[1] >= 0 else (0, latest) for one in some]
     table = len(grid.table)
-    ages = np.empty((len(some), table + phase.BESIDE))
+    over = table + phase.BESIDE
+    ages = np.empty((len(some), over + len(scene.phase.span.over)))
     least, most = np.array(bounds, float).T[..., None]
     np.maximum(grid.table, least, out=ages[:, :table])
     np.minimum(ages[:, :table], most, out=ages[:, :table])
-    ages[:, table:] = [
+    np.minimum(np.maximum(scene.phase.span.over, least), most, out=ages[:, over:])
+    ages[:, table:over] = [
         (one.session, low, low - _AT_MS, low + _AT_MS) for one, (low, _) in zip(some, bounds, strict=True)
     ]
     rows: list[list[Wait]] = []
     since: list[float] = []
     for one in some:
         # Where one fault took several new ones, their ages are evidence of that fault once.
-        rows += timers.rows_of(one, scene.siblings, scene.tried, scene.by, young=scene.newborn <= 1)
+        young, failing = scene.newborn <= 1, scene.evidence.aborted > 0
+        rows += timers.rows_of(one, scene.siblings, scene.tried, scene.by, young=young, failing=failing)
         seen = one.last_active
         since += [seen, seen, one.since, seen, seen, *[one.alive] * count, *[seen] * count]
     cdf = Mixtures(rows).over(since, ages).reshape(len(some), -1, ages.shape[1])
@@ -238,6 +236,7 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
         (early - late) * open_end[:, None, None],
         found[..., table : table + 1],
         found,
+        found[:, Way.DIED, :, over:],
     )
 
 
@@ -337,7 +336,7 @@ def _summed(scene: _Scene, roles: Array, beside: Array, weights: Array) -> Expla
         together = roles.copy()
         together[:, _HOLDER] = 0.0
         together[:, _HOLDER, Way.DIED] = roles[:, _HOLDER, Way.DIED] * scene.by.dead_together
-        together[:, _INSIDE, Way.DIED] = beside
+        together[:, _INSIDE, Way.DIED] += beside
         both = _weighed(scene, together, weights, weighed.top, held=True)
         weighed = _Weights(
             weighed.roles + both.roles,

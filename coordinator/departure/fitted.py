@@ -67,6 +67,7 @@ class Fitted(NamedTuple):
     replaced_at_once: float = 0.5
     seldom: float = 0.5
     reloaded: float = 0.3
+    joined_in_vain: float = 0.1
     replaced_soon: float = 300.0
     replaced_late: float = 3000.0
 
@@ -157,6 +158,7 @@ FITTED = Fitted(
     replaced_at_once=0.5,
     seldom=0.5,
     reloaded=0.3,
+    joined_in_vain=0.1,
     replaced_soon=300.0,
     replaced_late=3000.0,
 )

@@ -6,7 +6,10 @@ Kafka's coordinator removes a member for one of five reasons. A record shows onl
 from __future__ import annotations
 
 from enum import IntEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from rebalance_monitor.coordinator.departure.evidence import ELSEWHERE
 from rebalance_monitor.coordinator.findings.causes import Cause
@@ -14,8 +17,16 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rebalance_monitor.coordinator.departure.evidence import Departed
+    import numpy.typing as npt
+
+    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.departure.fitted import Fitted
+    from rebalance_monitor.coordinator.departure.phase import Grid
+
+    Array = npt.NDArray[np.float64]
+
+SOON_MS = 100.0
+"""What befalls two members at once shows within a heartbeat and so long."""
 
 
 class Way(IntEnum):
@@ -110,6 +121,7 @@ UNMOVED = 2
 # So many of a group's own departures are kept, beside so many that are as everywhere; those are kept that are
 # known, for a guess would confirm itself.
 _KEPT, _USUAL, _KNOWN = 5.0, 10.0, 0.9
+_CACHED = 1_024
 
 
 def client_of(one: Departed) -> Client:
@@ -196,10 +208,63 @@ def _rule_out(one: Departed, prior: list[float], by: Fitted) -> None:
     Epoch-based groups have no join phase; a static member is kept at the deadline; a member that committed
     had synced.
     """
-    if one.static or not one.rearms:
+    if one.static or not one.rearms or one.undue:
         prior[Way.UNJOINED] = 0.0
     if one.static or not one.rearms or one.trace.last >= 0:
         prior[Way.UNSYNCED] = 0.0
     elif one.rebalance < one.session:
         # A member that dies before its sync is removed by the earlier of two timers.
         prior[Way.UNSYNCED] += by.died_young * prior[Way.DIED]
+
+
+class Rates(NamedTuple):
+    """How likely (per ms) another member departs beside one, by way, heartbeat interval and cell.
+
+    `near`: as long as two that depart together do so, within a heartbeat. `apart`: later. `rate`: in all.
+    """
+
+    near: Array
+    apart: Array
+    rate: Array
+
+
+def rates_beside(
+    evidence: Evidence, grid: Grid, tried: tuple[int, ...], some: Sequence[Departed], by: Fitted
+) -> Rates:
+    """Return how often others depart beside each of the members, of all at once where that is the same.
+
+    A session that began anew with a load ends in any phase.
+    """
+    deadline, alone = evidence.deadline, len(evidence.departed) == 1
+    longest = [one.session if one.anew < 0 else deadline for one in some]
+    found = [
+        _rates(grid, tried, deadline, session, by, alone=alone and bool(one.returned))
+        for one, session in zip(some, longest, strict=True)
+    ]
+    if all(one is found[0] for one in found):
+        return found[0]
+    return Rates(*(np.stack(rates) for rates in zip(*found, strict=True)))
+
+
+@lru_cache(maxsize=_CACHED)
+def _rates(
+    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
+) -> Rates:
+    """Return how often others depart beside a member with that session timeout.
+
+    `alone`: no other departed, and a newcomer has taken its place.
+    """
+    soon = np.array(tried, float)[:, None] + SOON_MS
+    together = np.full((len(Way), 1, 1), by.together)
+    far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
+    far[Way.DIED] = session
+    if alone:
+        # Its process came back because it had died, and that began the phase: at any time of its session.
+        together[Way.DIED] = 0.0
+    near, apart = together / soon, (1 - together) / far
+    return Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
+
+
+def _share_below(grid: Grid, most: Array) -> Array:
+    """Return how much of each cell is no longer than `most` (ms)."""
+    return np.asarray(np.clip((most - grid.edges[:-1]) / grid.width, 0.0, 1.0))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
-from rebalance_monitor.coordinator.departure.hypotheses import Way, client_of
+from rebalance_monitor.coordinator.departure.hypotheses import client_of
 from rebalance_monitor.coordinator.departure.waits import (
     Intervals,
     Mixtures,
@@ -40,11 +40,8 @@ if TYPE_CHECKING:
 AT_ONCE_MS = 1_250
 """Within so long of a generation members of a cooperative group rejoin that have something to give up."""
 
-SOON_MS = 100.0
-"""What befalls two members at once shows within a heartbeat and so long."""
-
 BESIDE = 4
-"""So many more ages than those of the grid's table are asked of a departed member."""
+"""So many more ages than those of the grid's table, and those `over`, are asked of a departed member."""
 
 # Cells of the length of a join phase, ms: finer where clients' heartbeats and polls end.
 _EDGES = (
@@ -93,6 +90,7 @@ class Span:
     `start`: how long before the end that was over. It lies a `share` above a `place` of the grid's table.
     `rows`: where the table of each interval begins, of several in a row with `BESIDE` more ages each.
     `edge`, `part`: the same place, among the grid's edges. `rest`: from `start` to the middle of a cell (ms).
+    `long`: the cells that outlast every session of those that had not rejoined, which end `over` (ms) before.
     """
 
     beats: Array
@@ -104,6 +102,8 @@ class Span:
     edge: Places
     part: Array
     rest: Array
+    long: Places
+    over: Array
 
     def begun(self, table: Array) -> Array:
         """Return the distributions at `start`, of those at the grid's table (members, times)."""
@@ -217,12 +217,14 @@ def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     at = np.maximum(start, table[0])
     place = np.minimum(table.searchsorted(at, side="right") - 1, len(table) - 2)
     share = (at - table[place]) / (table[place + 1] - table[place])
-    rows = place + (len(table) + BESIDE) * np.arange(len(beats))[:, None]
+    (long,) = np.nonzero((start.min(axis=0) > session) & (aborted == 0))
+    over = start.min(axis=0)[long] - session
+    rows = place + (len(table) + BESIDE + len(over)) * np.arange(len(beats))[:, None]
     low = np.clip(start, grid.edges[0], None)
     edge = np.minimum(grid.edges.searchsorted(low, side="right") - 1, len(grid.width) - 1)
     part = (low - grid.edges[edge]) / grid.width[edge]
     rest = np.maximum(grid.middle - np.maximum(start, 0.0), 1.0)
-    return Span(waits, spread, start, place, share, rows, edge, part, rest)
+    return Span(waits, spread, start, place, share, rows, edge, part, rest, long, over)
 
 
 def begun(evidence: Evidence, grid: Grid, by: Fitted) -> Array:
@@ -264,9 +266,9 @@ def _prior(
 
 @lru_cache(maxsize=_KEPT)
 def _emptied(grid: Grid, span: Span) -> tuple[Array, Array]:
-    """Return the same where no member is left for which a phase would wait."""
+    """Return the same where no member is left for which a phase would wait: a departed one holds it."""
     prior = np.broadcast_to((grid.edges[1:] <= _NARROW_MS).astype(float), span.spread.shape)
-    return prior / grid.width, np.cumsum(prior, axis=1)
+    return prior / grid.width, np.ones_like(prior)
 
 
 def _survived(
@@ -346,54 +348,23 @@ def learn_heartbeats(evidence: Evidence, by: Fitted = FITTED) -> tuple[float, ..
     return learned_heartbeats(evidence.beats, (seen.free * seen.grid.width).sum(axis=1))
 
 
-class Rates(NamedTuple):
-    """How likely (per ms) another member departs beside one, by way, heartbeat interval and cell.
+def replaced(
+    one: Departed, edges: Array, tried: Sequence[int], deadline: int, by: Fitted
+) -> tuple[Array, Array]:
+    """Return how likely a client that its process has replaced held the phase, by when it was replaced.
 
-    `near`: as long as two that depart together do so, within a heartbeat. `apart`: later. `rate`: in all.
+    The new one's join began the phase, soon after the old one's last poll: at once, or later. First (per ms,
+    by cell between the `edges`) that the old one left as its interval had passed. Then that the join deadline
+    came before: as long after the new one's join, while the old one saw its breach a `notice` too late.
     """
-
-    near: Array
-    apart: Array
-    rate: Array
-
-
-def rates_beside(
-    evidence: Evidence, grid: Grid, tried: tuple[int, ...], some: Sequence[Departed], by: Fitted
-) -> Rates:
-    """Return how often others depart beside each of the members, of all at once where that is the same.
-
-    A session that began anew with a load ends in any phase.
-    """
-    deadline, alone = evidence.deadline, len(evidence.departed) == 1
-    longest = [one.session if one.loaded < 0 else deadline for one in some]
-    found = [
-        _rates(grid, tried, deadline, session, by, alone=alone and bool(one.returned))
-        for one, session in zip(some, longest, strict=True)
-    ]
-    if all(one is found[0] for one in found):
-        return found[0]
-    return Rates(*(np.stack(rates) for rates in zip(*found, strict=True)))
-
-
-@lru_cache(maxsize=_KEPT)
-def _rates(
-    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
-) -> Rates:
-    """Return how often others depart beside a member with that session timeout.
-
-    `alone`: no other departed, and a newcomer has taken its place.
-    """
-    soon = np.array(tried, float)[:, None] + SOON_MS
-    together = np.full((len(Way), 1, 1), by.together)
-    far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
-    far[Way.DIED] = session
-    if alone:
-        # Its process came back because it had died, and that began the phase: at any time of its session.
-        together[Way.DIED] = 0.0
-    near, apart = together / soon, (1 - together) / far
-    return Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
-
-
-def _share_below(grid: Grid, most: Array) -> Array:
-    """Return how much of each cell is no longer than `most` (ms)."""
-    return np.asarray(np.clip((most - grid.edges[:-1]) / grid.width, 0.0, 1.0))
+    limit, client = one.poll_interval or one.rebalance, client_of(one)
+    first, at_once = deadline <= limit, by.replaced_at_once
+    notice = np.array(tried, float)[:, None] if client.at_beat else np.full((1, 1), client.notice)
+    left, late = np.zeros((len(notice), len(edges) - 1)), np.zeros((len(notice), 1))
+    for within, share in ((by.replaced_soon, at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - at_once)):
+        over = np.where(notice < within, notice / (2 * within), 1 - within / (2 * notice)) * first
+        until = limit + notice * (not first)
+        there = np.minimum(edges[1:], until) - np.maximum(edges[:-1], limit - within)
+        left += share * (1 - over) * np.maximum(there, 0.0) / (until - limit + within)
+        late += share * over
+    return left / np.diff(edges), late

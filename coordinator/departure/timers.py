@@ -160,19 +160,29 @@ def _closed(
 
 
 def died(
-    one: Departed, intervals: Intervals, beats: Sequence[float], client: Client, by: Fitted
+    one: Departed,
+    intervals: Intervals,
+    beats: Sequence[float],
+    client: Client,
+    by: Fitted,
+    *,
+    failing: bool = False,
 ) -> list[list[Wait]]:
     """Return when one is removed that died, for each of `beats` (ms).
 
     Before its first commit it may have died before its sync. No wait is returned where none can have ended.
+    `failing`: it may have joined a generation that failed, at a time that is not known.
     """
     if one.woke < 0 and one.alive + _PAST_MS < one.session - max(beats):
         return [[] for _ in beats]
     usual = _unloaded(one, intervals, beats, client, by)
-    if not 0 <= one.loaded < one.alive:
+    if failing and one.failed < 0 and one.session < one.alive:
+        late: list[Wait] = [(one.session, one.alive, by.joined_in_vain)]
+        usual = [scaled(waits, 1 - by.joined_in_vain) + late for waits in usual]
+    if one.anew < 0:
         return usual
-    sure = by.reloaded if one.unanswered else 1.0
-    after = [_loaded(waits, one.session + float(one.alive - one.loaded)) for waits in usual]
+    sure = by.reloaded if one.unanswered and one.anew == one.loaded else 1.0
+    after = [_loaded(waits, one.session + float(one.alive - one.anew)) for waits in usual]
     return [scaled(waits, 1 - sure) + scaled(late, sure) for waits, late in zip(usual, after, strict=True)]
 
 
@@ -348,11 +358,12 @@ STALLED = len(PLAIN)
 
 
 def rows_of(
-    one: Departed, siblings: Sequence[int], beats: Sequence[float], by: Fitted, *, young: bool
+    one: Departed, siblings: Sequence[int], beats: Sequence[float], by: Fitted, *, young: bool, failing: bool
 ) -> list[list[Wait]]:
     """Return rows of waits: of each of `PLAIN`, of `STALLED`, then of each of `BY_BEAT` per interval.
 
-    A stalled member has two rows: what depends on the heartbeat interval, and what does not.
+    A stalled member has two rows: what depends on the heartbeat interval, and what does not. `failing`: a
+    generation failed, which may have begun its session anew.
     """
     intervals, client = of_departed(one, siblings, by, young=one.young and young), client_of(one)
     usual = intervals.waits
@@ -365,6 +376,6 @@ def rows_of(
         unsynced(one) if one.trace.last < 0 else [],
         [(0.0, one.since + 1_000.0, 1.0)],
         unrelated,
-        *died(one, intervals, beats, client, by),
+        *died(one, intervals, beats, client, by, failing=failing),
         *noticed,
     ]

@@ -12,6 +12,7 @@ from rebalance_monitor.coordinator.findings.finding import HELD_BY, join_end
 from rebalance_monitor.coordinator.findings.kinds import Severity
 from rebalance_monitor.coordinator.probe.answers import after
 from rebalance_monitor.coordinator.probe.newcomers import Newcomer, add_newcomers
+from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 _SEPARATE, _MIN_LOOKS = 3, 10
 _SPARE = 10
-_LISTED_MS, _MAX_LISTED = 60_000, 100
+_LISTED_MS, _MAX_LISTED, _MAX_TURNS = 60_000, 100, 8
 # The first sample of a join phase comes so late at most, and so does the last one before its end.
 _SOON_MS = 2_500
 
@@ -31,9 +32,11 @@ class Watched(msgspec.Struct):
     """One group; times in ms, incidents "" if none is open.
 
     Samples: `sightings` are the times of samples that show it rebalancing, `counted` those that count towards
-    a storm, `runs` those of them in which a join phase began. `opened`: its first sample, `count`: how many
-    since then, `unseen`: the sample before the first, `state`: its state in the last one. `since`: when its
-    join phase began, `before`: when the last one did, `again`: it was begun again since then.
+    a storm, `runs` those of them in which a join phase began. `formed`, `failed`: the first samples of a
+    generation that awaits its assignment, and of the join phase after one that failed. `opened`: its first
+    sample, `count`: how many since then, `unseen`: the sample before the first, `state`: its state in the
+    last one. `since`: when its join phase began, `before`: when the last one did, `again`: it was begun again
+    since then.
 
     Members: `listed`: member id -> the last sample that lists it. `lists`: the samples that list members.
     `forgotten`: the last sample that lists a member which is not remembered. `newcomers`: see `newcomers.py`.
@@ -76,11 +79,23 @@ class Watched(msgspec.Struct):
     awaited: Awaited = Awaited()
     removed: int = 0
     before: int = -1
+    formed: list[int] = msgspec.field(default_factory=list)
+    failed: list[int] = msgspec.field(default_factory=list)
 
     def is_another(self, at: int, fresh_ms: int) -> bool:
         """Whether a generation completed between two samples, so that `at` shows another join phase."""
         last = self.sightings[-1] if self.sightings else at
         return last < self.since and at - last > fresh_ms
+
+    def turn(self, seen: RebalancingGroup, at: int) -> bool:
+        """Take its state at `at` (ms); return whether its generation failed, so that a join phase began."""
+        failed = self.state == Status.COMPLETING and seen.state == Status.PREPARING
+        if seen.state == Status.COMPLETING != self.state:
+            self.formed = [*self.formed, at][-_MAX_TURNS:]
+        self.state = seen.state
+        if failed:
+            self.since, self.again, self.failed = at, True, [*self.failed, at][-_MAX_TURNS:]
+        return failed
 
     def change_type(self, seen: RebalancingGroup, at: int) -> None:
         """Go on as a group of another type, if it is seen as one: what it waits for begins at `at` (ms)."""
@@ -180,6 +195,7 @@ class Watched(msgspec.Struct):
     def set_back(self, at: int) -> None:
         """Go on from `at`: the clock that saw the rest was ahead."""
         self.sightings, self.counted, self.runs, self.lists = [], [], [], []
+        self.formed, self.failed = [], []
         self.listed, self.forgotten, self.unseen, self.newcomers = {}, at, -1, []
         self.opened, self.since, self.before = min(self.opened, at), min(self.since, at), -1
         self.stuck_since, self.storm_at = min(self.stuck_since, at), min(self.storm_at, at)
@@ -226,6 +242,6 @@ def begin_observation(
         fresh.sightings, fresh.counted, fresh.runs = before.sightings, before.counted, before.runs
         fresh.storm, fresh.storm_at, fresh.listed = before.storm, before.storm_at, dict(before.listed)
         fresh.lists, fresh.forgotten, fresh.newcomers = before.lists, before.forgotten, before.newcomers
-        fresh.before = before.since
+        fresh.before, fresh.formed, fresh.failed = before.since, before.formed, before.failed
         fresh.worst, fresh.worst_at, fresh.updates = before.worst, before.worst_at, before.updates
     return fresh

@@ -22,7 +22,8 @@ class LookBack:
     coordinator answered; `heard`: those that its coordinator answered, with the group or without. `away`:
     samples that its coordinator, known by then, did not answer. `led`: samples that name coordinators.
     `lists`: samples that list its members; `listed`: member id -> the last of them; `forgotten`: the last one
-    with a member that is not remembered. `end` returns when the sample that began then had its last answer.
+    with a member that is not remembered. `formed`, `failed`: as of `Watched`. `end` returns when the sample
+    that began then had its last answer.
     """
 
     sightings: Sequence[int] = ()
@@ -33,6 +34,8 @@ class LookBack:
     forgotten: int = -1
     heard: Sequence[int] = ()
     away: Sequence[int] = ()
+    formed: Sequence[int] = ()
+    failed: Sequence[int] = ()
     end: Callable[[int], int] = int
 
 
@@ -54,5 +57,7 @@ def look_back(
         forgotten=group.forgotten if group else -1,
         heard=heard,
         away=unanswered.away(leader, times),
+        formed=group.formed if group else (),
+        failed=group.failed if group else (),
         end=unanswered.end,
     )

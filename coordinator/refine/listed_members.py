@@ -22,18 +22,17 @@ class Listed(NamedTuple):
     most: int
 
 
-def departure_of(samples: LookBack, rebalance: Finding, member_id: str) -> Listed | None:
+def departure_of(samples: LookBack, rebalance: Finding, member_id: str, since: int) -> Listed | None:
     """Return when a member that `rebalance` dropped departed, with the bounds that samples put on its start.
 
-    None where no sample lists the members of this join phase, or some listed members are forgotten.
+    `since`: when (ms) the record before it was written. None where no sample lists the members of this join
+    phase, or it is not remembered and some listed members are forgotten.
     """
-    low = rebalance.started_at_min
-    if low is None or samples.forgotten > low:
-        return None
+    low = since if rebalance.started_at_min is None else rebalance.started_at_min
     ended = join_end(rebalance)
     last = samples.listed.get(member_id, -1)
     lists = [at for at in samples.lists if low < at <= ended]
-    if not lists or last > ended:
+    if not lists or last > ended or (last < 0 and samples.forgotten > low):
         return None
     gone = next((at for at in lists if at > last), ended)
     return Listed(max(last, low), min(samples.end(gone), ended))

@@ -86,11 +86,11 @@ class Reach:
 def with_reload(one: Departed, ended: int, away: Sequence[int], moved_at: int) -> Departed:
     """Return a departed member with what an outage in its silence, before `ended` (ms), says of it.
 
-    `away`, `moved_at` as of `excuse`.
+    `away`, `moved_at` as of `excuse`. What happened after its removal says nothing.
     """
-    began = ended - one.alive
-    moved = began < moved_at <= ended
-    last = moved_at if moved else _reloaded(began, ended, away, -1)
+    began, gone = ended - one.alive, ended - max(one.removed[0], 0)
+    moved = began < moved_at <= gone
+    last = moved_at if moved else _reloaded(began, gone, away, -1)
     if last < 0:
         return one
     loaded = ended - last

@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.refine.listed_members import Listed
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
-    Went = Callable[[Finding, str], Listed | None]
+    Bounded = Callable[[Finding, int], Finding]
+    Went = Callable[[Finding, str, int], Listed | None]
     More = Callable[[Finding, MemberEntry, Departed, int], Departed]
     """What else is known of a member that a rebalance removed at a time (ms), put into its evidence."""
 
@@ -78,16 +79,17 @@ class _Judged:
 
 def timed(
     findings: Sequence[Finding],
-    bounded: Callable[[Finding], Finding],
+    bounded: Bounded,
     went: Went,
     settings: DetectionSettings,
     more: More | None = None,
 ) -> list[Finding]:
     """Judge departures again that samples have timed; `bounded` puts their bounds on a rebalance.
 
-    `went` returns when, by member lists, the member with an id was removed. If a member is judged otherwise,
-    its finding beside the rebalance changes too, under its own id. If very many left, a rebalance lists only
-    the first of them: a kind that samples leave to no listed member is published for no other member either.
+    `went` returns when, by member lists, the member with an id was removed since a time (ms). If a member is
+    judged otherwise, its finding beside the rebalance changes too, under its own id. If very many left, a
+    rebalance lists only the first of them: a kind that samples leave to no listed member is published for no
+    other member either.
     """
     out: list[Finding] = []
     beside_them: dict[tuple[str, str], list[Finding]] = defaultdict(list)
@@ -135,7 +137,7 @@ def _about(finding: Finding) -> tuple[str, str]:
 
 
 def _reattribute(
-    finding: Finding, bounded: Callable[[Finding], Finding], went: Went, more: More | None
+    finding: Finding, bounded: Bounded, went: Went, more: More | None
 ) -> tuple[Finding, list[_Judged]]:
     """Return the finding without the evidence, and its members judged again where samples say anything."""
     details = dict(finding.details)
@@ -146,8 +148,9 @@ def _reattribute(
     if evidence.apart:
         ends = [end - age if age >= 0 else _NEVER for end, age in zip(ends, evidence.apart, strict=False)]
     else:
-        limited = bounded(plain)
-        sampled = _sampled(evidence, plain, limited, [went(limited, one.member_id) for one in gone])
+        since = join_end(plain) - evidence.since
+        limited = bounded(plain, since)
+        sampled = _sampled(evidence, plain, limited, [went(limited, one.member_id, since) for one in gone])
     if more is not None:
         triples = zip(gone, sampled.departed, ends, strict=False)
         known = [more(plain, member, one, end) if end >= 0 else one for member, one, end in triples]

@@ -61,12 +61,18 @@ def session_of(finding: Finding) -> int:
     return int(finding.details.get(f"{name}_timeout_ms", 0))
 
 
-def bounded(finding: Finding, samples: LookBack) -> Finding:
-    """Return a rebalance with the bounds that samples of its group put on its join phase."""
-    low, high = finding.started_at_min, finding.started_at_max
-    if low is None or high is None or finding.sync_ms is None:
+def bounded(finding: Finding, samples: LookBack, since: int | None = None) -> Finding:
+    """Return a rebalance with the bounds that samples of its group put on its join phase.
+
+    `since`: when (ms) the record before that of a group without members was written.
+    """
+    ended, low, high = join_end(finding), finding.started_at_min, finding.started_at_max
+    if finding.kind is Kind.GROUP_EMPTY:
+        low, high = since, ended
+    elif finding.sync_ms is None:
         return finding
-    ended = join_end(finding)
+    if low is None or high is None:
+        return finding
     seen = [at for at in samples.sightings if low < at <= ended]
     if seen:
         # The last time only: a clock that is ahead shows the join phase before this one too.

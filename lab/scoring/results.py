@@ -97,7 +97,7 @@ def _quiet_ms(suite: Suite, quiet: Mapping[str, tuple[int, int]]) -> dict[str, i
 
 def _claims(suite: Suite, findings: Sequence[Finding]) -> list[Claim]:
     every = claims_of(findings, suite.shards)
-    counted = (claim for claim in every if claim.group in suite.families)
+    counted = (claim for claim in every if claim.group in suite.families and claim.at <= suite.until)
     return [one for one in counted if one.label == Kind.GROUP_MIGRATED or one.group not in suite.migrated]
 
 

@@ -1,9 +1,9 @@
 """Recordings of `make exam`, judged by what each bar of the departure model counts.
 
-`python -m rebalance_monitor.lab.suite.judged FOLDER...` replays each recording three times: from records alone,
-with the samples of the probe, and with the samples of the topics' ends beside these. It prints how many losses
-were found and how many claims are right; then the same by margins with enough truths, over all recordings;
-then how often what was stated was true, and the warnings about groups to which nothing was done.
+`python -m rebalance_monitor.lab.suite.judged FOLDER...` replays each recording three times: from records
+alone, with the samples of the probe, and with the samples of the topics' ends beside these. It prints how
+many losses were found and how many claims are right; then the same by margins with enough truths, over all
+recordings; then how often what was stated was true, and the warnings about groups to which nothing was done.
 
 Counted are groups that commit within their session timeout. A claim is a cause of 0.8 and more.
 """

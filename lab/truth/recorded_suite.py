@@ -7,6 +7,7 @@ tells of deadlines that no client missed.
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -51,7 +52,7 @@ class Suite:
     `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
     `limits` what kind of limits each group's members have (lab/scenario/limits.py), `intervals` the
     max.poll.interval (ms) of groups that send it nowhere, `timings` what was drawn for each group
-    (lab/workers/timings.py).
+    (lab/workers/timings.py). `until`: when (ms) the facts end.
     """
 
     folder: Path
@@ -66,6 +67,7 @@ class Suite:
     limits: Mapping[str, str] = field(default_factory=dict)
     intervals: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, Timing] = field(default_factory=dict)
+    until: int = sys.maxsize
 
 
 def read_suite(folder: Path) -> Suite:
@@ -75,7 +77,8 @@ def read_suite(folder: Path) -> Suite:
     metadata = read_capture(folder / "capture").metadata
     # Where the logs are there they are read again: the parser may have learnt since.
     truth = write_truth(folder) if any(folder.glob("coordinator-*.log")) else read_truth(folder)
-    events = stored(event for event in truth if event.at <= metadata.captured_at - EDGE_MS)
+    until = metadata.captured_at - EDGE_MS
+    events = stored(event for event in truth if event.at <= until)
     migrated = migrated_groups(events)
     families = _families(runs, events)
     spoilt = _spoilt(runs, [Strain(**one) for one in about.get("strains", ())])
@@ -102,6 +105,7 @@ def read_suite(folder: Path) -> Suite:
         limits={group: kind for run in runs for group, kind in run.limits.items()},
         intervals={group: poll for run in runs for group, poll in run.intervals.items()},
         timings={group: timing for run in runs for group, timing in run.timings.items()},
+        until=until,
     )
 
 

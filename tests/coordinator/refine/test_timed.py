@@ -70,10 +70,10 @@ def published(one: Evidence, cause: Cause = Cause.UNKNOWN, confidence: float = 0
 
 def sampled(found: list[Finding], least: int, most: int) -> list[Finding]:
     """Judge again with samples that saw the phase last `least` to `most` ms."""
-    return timed(found, lambda one: replace(one, join_ms_min=least, join_ms_max=most), unlisted, SETTINGS)
+    return timed(found, lambda one, _: replace(one, join_ms_min=least, join_ms_max=most), unlisted, SETTINGS)
 
 
-def unlisted(_: Finding, __: str) -> None:
+def unlisted(_: Finding, __: str, ___: int) -> None:
     """No sample listed members."""
 
 
@@ -117,7 +117,7 @@ def test_the_finding_beside_is_published_otherwise_under_its_own_id_or_no_more()
     assert (beside.kind, beside.details["rebalance"]) == (Kind.SESSION_TIMEOUT, rebalance.id)
     assert rebalance.id == "r"
     strict = replace(SETTINGS, attribution_confidence=0.99)
-    unsure = timed(wrong, lambda one: replace(one, join_ms_min=2_000, join_ms_max=2_800), unlisted, strict)
+    unsure = timed(wrong, lambda one, _: replace(one, join_ms_min=2_000, join_ms_max=2_800), unlisted, strict)
     assert [one.kind for one in unsure] == [Kind.REBALANCE]
 
 

@@ -61,7 +61,7 @@ def judged(one: Departed, board: Board) -> Finding:
         del found, member
         return with_work(known, ended, 1, board, "g")
 
-    return timed([rebalance(one)], lambda found: found, unlisted, SETTINGS, more)[0]
+    return timed([rebalance(one)], lambda found, _: found, unlisted, SETTINGS, more)[0]
 
 
 def sure(found: Finding, cause: Cause) -> float:
@@ -132,7 +132,7 @@ def test_an_empty_group_is_as_loud_as_the_fault_that_is_left_of_its_last_member(
         del found, member
         return with_work(known, ended, 1, ends(came), "g")
 
-    found = timed([empty], lambda one: one, unlisted, SETTINGS, more)
+    found = timed([empty], lambda one, _: one, unlisted, SETTINGS, more)
     assert [one.kind for one in found[1:]] == [Kind.SESSION_TIMEOUT] * (severity is Severity.WARNING)
     assert found[0].severity is severity
 

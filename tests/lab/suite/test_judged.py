@@ -47,7 +47,9 @@ def test_a_recording_is_judged_from_its_records_alone_and_with_its_samples() -> 
 
 
 def test_what_a_bar_counts_is_on_one_line() -> None:
-    found = line([_result("g", [0.95] * 3 + [0.85]), _result("h", [0.95] * 9, commit=60_000)], "all", "records")
+    found = line(
+        [_result("g", [0.95] * 3 + [0.85]), _result("h", [0.95] * 9, commit=60_000)], "all", "records"
+    )
     assert "| 3 of 4: 0.75 (0.30-0.95) |" in found
     assert "| 3 of 4: 0.75 (0.30-0.95) | 3 of 3: 1.00 (0.44-1.00) | 4 in 4 group-hours |" in found
 
