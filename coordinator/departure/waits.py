@@ -157,22 +157,20 @@ def _idleness(one: Departed, own: Sequence[int], siblings: Sequence[int], by: Fi
     if not one.trace.commits:
         return by.idle_never * by.went_on if one.went_on else by.idle_never
     unseen = by.idle_unseen if siblings else min(1 - _ALWAYS, 2 * by.idle_unseen)
-    idle = _own_idleness(one.trace, own, one.since, by, one.session) if own else unseen
+    idle = _own_idleness(one.trace, own, one.since, by) if own else unseen
     return idle * by.went_on if one.went_on else idle
 
 
-def _own_idleness(trace: Trace, own: Sequence[int], since: int, by: Fitted, session: int = 0) -> float:
+def _own_idleness(trace: Trace, own: Sequence[int], since: int, by: Fitted) -> float:
     """How often it had nothing to commit: by its own long pauses, and by how many commits it made in all.
 
-    `own`: its intervals, in order of length. One that outlived a `session` without a commit has paused, too.
+    `own`: its intervals, in order of length.
     """
     if not own:
         return by.idle_unseen
     count = len(own)
     median = own[count // 2]
     paused = count - bisect_right(own, _LONG * median)
-    if session and trace.last < 0 and since - session > _LONG * median:
-        return (paused + 1 + by.idle_unseen) / (count + 1 + 3 * by.idle_unseen)
     due = (since - max(trace.last, 0)) / max(median, _LEAST_MS)
     if not paused and trace.commits >= _MOSTLY * due:
         count = max(count, min(int(due), _MOST_COUNTED))
