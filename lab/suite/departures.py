@@ -2,7 +2,9 @@
 
 `python -m rebalance_monitor.lab.suite.departures` scores the model on simulations that `make fit` does not
 use (`--real FOLDER`: on recordings): claims at 0.6, 0.8 and 0.9 by cause, and how often what was stated was
-true.
+true. `--informed` adds the true settings of each recorded group to the evidence: its heartbeat and commit
+intervals, its max.poll.interval where clients send none, and its family. What that changes is what the model
+does not know; the rest is what nobody can read off these records.
 """
 
 from __future__ import annotations
@@ -16,18 +18,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import replace as changed
 
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
-from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.departure.hypotheses import Way, client_of
 from rebalance_monitor.coordinator.departure.observe import observed
+from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.membership import compare
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.study.recorded import read_recording
 from rebalance_monitor.lab.simulator.truth import Removed
+from rebalance_monitor.lab.truth.recorded_suite import read_suite
+from rebalance_monitor.lab.workers.families import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,6 +41,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.lab.simulator.truth import Removal
+    from rebalance_monitor.lab.truth.recorded_suite import Suite
+    from rebalance_monitor.lab.workers.timings import Timing
 
 FIRST_UNSEEN = 1_000_000
 """The first seed of a simulation that nothing is fitted on."""
@@ -45,6 +52,14 @@ LEAST_SHARE = 1e-3
 
 _LEVELS = (0.6, 0.8, 0.9)
 _CLASSIC = "classic"
+# The lab's family -> the client's, where the lab distinguishes assignors.
+_FAMILY_OF = {
+    "confluent": "librdkafka",
+    "confluent-cooperative": "librdkafka",
+    "java-range": "java",
+    "java-cooperative": "java",
+}
+_TIMED, _GAPS, _NOT = frozenset({"auto", "timer"}), 4, 1e-3
 
 WAY_OF = {
     Removed.LEFT: Way.LEFT,
@@ -84,19 +99,44 @@ def way_of(one: Removal) -> Way:
     return Way.STALLED if stalled and one.cause is Removed.EXPIRED else WAY_OF[one.cause]
 
 
-def recorded(folder: Path) -> list[Life]:
-    """Read the departures of classic groups from a recording (a suite folder of the lab)."""
+def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
+    """Read the departures of classic groups from a recording (a suite folder of the lab).
+
+    `informed`: with the true settings of each group.
+    """
     recording = read_recording(folder)
     truth = {(one.group, one.member): WAY_OF[Removed(one.cause)] for one in recording.facts}
+    suite = read_suite(folder) if informed else None
     found: list[Life] = []
     for rows in recording.shards.values():
-        found += _lives(rows, lambda group, member: truth.get((group, member)))
+        found += _lives(rows, lambda group, member: truth.get((group, member)), suite)
     return found
 
 
-def _lives(rows: Sequence[Row], truth: Callable[[str, str], Way | None]) -> list[Life]:
+def with_settings(evidence: Evidence, timing: Timing, family: str) -> Evidence:
+    """Return the evidence as one has it who knows the settings of the group."""
+    tried = tried_heartbeats(evidence.session)
+    nearest = min(tried, key=lambda one: abs(one - timing.heartbeat_ms))
+    departed = []
+    for one in evidence.departed:
+        known = changed(one, named=True, family=_FAMILY_OF.get(plain(family), plain(family)))
+        if client_of(known).hides:
+            known = changed(known, poll_interval=timing.poll_ms)
+        if timing.way in _TIMED and len(one.trace.gaps) < _GAPS:
+            known = changed(known, trace=changed(one.trace, gaps=(timing.commit_ms,) * _GAPS))
+        departed.append(known)
+    beats = tuple(1.0 if one == nearest else _NOT for one in tried)
+    return changed(evidence, departed=tuple(departed), beats=beats)
+
+
+def _lives(
+    rows: Sequence[Row], truth: Callable[[str, str], Way | None], suite: Suite | None = None
+) -> list[Life]:
     lives: dict[str, Life] = defaultdict(list)
-    for group, evidence, members in observations(rows):
+    for group, seen, members in observations(rows):
+        evidence = seen
+        if suite is not None and group in suite.timings and group in suite.families:
+            evidence = with_settings(seen, suite.timings[group], suite.families[group])
         lives[group].append(Seen(evidence, tuple(truth(group, member) for member in members)))
     return list(lives.values())
 
@@ -130,26 +170,32 @@ def is_of(life: Life, kind: str, value: str) -> bool:
     return any(one.family == value for one in gone)
 
 
-def answers(lives: Iterable[Life], by: Fitted = FITTED) -> Iterator[tuple[list[float], Way]]:
-    """Yield what the model says of each departed member, beside its true way."""
+def answers(
+    lives: Iterable[Life], by: Fitted = FITTED, *, informed: bool = False
+) -> Iterator[tuple[list[float], Way]]:
+    """Yield what the model says of each departed member, beside its true way.
+
+    `informed`: the heartbeat intervals of the evidence are true, so nothing is learned of them.
+    """
     for life in lives:
         beats: tuple[float, ...] = ()
         ways: tuple[float, ...] = ()
         for seen in life:
-            found = explain(replace(seen.evidence, beats=beats, ways=ways), by)
+            known = seen.evidence.beats if informed else beats
+            found = explain(changed(seen.evidence, beats=known, ways=ways), by)
             beats, ways = found.beats, found.group_ways
             for shares, true in zip(found.ways, seen.ways, strict=True):
                 if true is not None:
                     yield shares, true
 
 
-def table(lives: Iterable[Life], by: Fitted = FITTED) -> str:
+def table(lives: Iterable[Life], by: Fitted = FITTED, *, informed: bool = False) -> str:
     """Return claims by true way and level, as lines of text."""
     truths: dict[Way, int] = defaultdict(int)
     right: dict[tuple[Way, float], int] = defaultdict(int)
     wrong: dict[tuple[Way, float], int] = defaultdict(int)
     surprise = 0.0
-    for shares, true in answers(lives, by):
+    for shares, true in answers(lives, by, informed=informed):
         truths[true] += 1
         surprise -= math.log(max(shares[true], LEAST_SHARE))
         best = Way(max(range(len(shares)), key=shares.__getitem__))
@@ -176,17 +222,20 @@ def table(lives: Iterable[Life], by: Fitted = FITTED) -> str:
 @click.option("--profile", default="production", show_default=True, help="Timers: fast, production.")
 @click.option("--real", "folders", multiple=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--only", default="", help="Groups with a `family=` or a `session=` (seconds).")
+@click.option("--informed", is_flag=True, help="With the true settings of each recorded group.")
 @click.option("--by", "constants", type=click.Path(path_type=Path, exists=True), help="What a fit keeps.")
-def main(groups: int, profile: str, folders: tuple[Path, ...], only: str, constants: Path | None) -> None:
+def main(
+    groups: int, profile: str, folders: tuple[Path, ...], only: str, constants: Path | None, *, informed: bool
+) -> None:
     """Score the departure model against the truth."""
     if folders:
-        lives = [life for folder in folders for life in recorded(folder)]
+        lives = [life for folder in folders for life in recorded(folder, informed=informed)]
     else:
         lives = simulated(range(FIRST_UNSEEN, FIRST_UNSEEN + groups), profile)
     kind, _, value = only.partition("=")
     lives = [life for life in lives if not kind or is_of(life, kind, value)]
     by = Fitted(*msgspec.json.decode(constants.read_bytes())["best"]) if constants else FITTED
-    click.echo(table(lives, by))
+    click.echo(table(lives, by, informed=informed and bool(folders)))
 
 
 if __name__ == "__main__":

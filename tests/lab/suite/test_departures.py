@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.departure import fitted
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.fitted import FITTED
 from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
 from rebalance_monitor.lab.suite import corpus, fit
 from rebalance_monitor.lab.suite.corpus import settled, surprise
-from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, Life, answers, simulated
+from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, Life, answers, simulated, with_settings
+from rebalance_monitor.lab.workers.timings import Timing
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +99,20 @@ def test_the_top_of_a_parabola_is_tried_unless_it_is_near_to_what_was_tried(top:
     found = fit.top_of(here, up, down)
     tried = [0.0, 1.0, -1.0, *([found] if found else [])]
     assert min(abs(place - max(-2.0, min(2.0, top))) for place in tried) <= 0.15 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("family", "client"), [("confluent-cooperative", "librdkafka"), ("aiokafka", "aiokafka")]
+)
+def test_the_true_settings_of_a_group_take_the_place_of_what_records_leave_open(
+    family: str, client: str
+) -> None:
+    guessed = Departed(45_000, 300_000, 60_000, Trace(20_000, (9_000,), commits=2), "unknown")
+    evidence = Evidence(60_000, 0, (guessed,), (), 2, 0, 300_000, 45_000)
+    timing = Timing(45_000, 15_000, 10_000, 90_000, "timer")
+    known = with_settings(evidence, timing, family)
+    (one,) = known.departed
+    assert (one.family, one.named, one.trace.gaps) == (client, True, (10_000,) * 4)
+    assert one.poll_interval == (90_000 if client == "aiokafka" else 0)
+    tried = tried_heartbeats(45_000)
+    assert max(zip(known.beats, tried, strict=True))[1] == 15_000
