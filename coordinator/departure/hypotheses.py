@@ -5,9 +5,10 @@ Kafka's coordinator removes a member for one of five reasons. A record shows onl
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from enum import IntEnum
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.departure.fitted import Fitted
-    from rebalance_monitor.coordinator.departure.phase import Grid
 
     Array = npt.NDArray[np.float64]
 
@@ -217,6 +217,18 @@ def _rule_out(one: Departed, prior: list[float], by: Fitted) -> None:
         prior[Way.UNSYNCED] += by.died_young * prior[Way.DIED]
 
 
+class Cells(Hashable, Protocol):
+    """Cells of the length of the join phase (`phase.Grid`), ms."""
+
+    @property
+    def edges(self) -> Array:
+        """Where they begin and end."""
+
+    @property
+    def width(self) -> Array:
+        """How wide each is."""
+
+
 class Rates(NamedTuple):
     """How likely (per ms) another member departs beside one, by way, heartbeat interval and cell.
 
@@ -229,7 +241,7 @@ class Rates(NamedTuple):
 
 
 def rates_beside(
-    evidence: Evidence, grid: Grid, tried: tuple[int, ...], some: Sequence[Departed], by: Fitted
+    evidence: Evidence, grid: Cells, tried: tuple[int, ...], some: Sequence[Departed], by: Fitted
 ) -> Rates:
     """Return how often others depart beside each of the members, of all at once where that is the same.
 
@@ -248,7 +260,7 @@ def rates_beside(
 
 @lru_cache(maxsize=_CACHED)
 def _rates(
-    grid: Grid, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
+    grid: Cells, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
 ) -> Rates:
     """Return how often others depart beside a member with that session timeout.
 
@@ -265,6 +277,6 @@ def _rates(
     return Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
 
 
-def _share_below(grid: Grid, most: Array) -> Array:
+def _share_below(grid: Cells, most: Array) -> Array:
     """Return how much of each cell is no longer than `most` (ms)."""
     return np.asarray(np.clip((most - grid.edges[:-1]) / grid.width, 0.0, 1.0))
