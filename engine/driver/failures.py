@@ -27,6 +27,13 @@ NO_ROOM = ("No space left on device", "Disk quota exceeded")
 DENIED = "Not authorized to access group"
 NO_GROUP = "Spark's source may not look its own group up."
 GRANT_GROUP = "Grant Describe on groups with the prefix rebalance-monitor."
+WORKER_GONE = "Python worker exited unexpectedly"
+NO_WORKER = "A Python worker of Spark was killed or crashed; the system kills one where memory is short."
+MORE_MEMORY = (
+    "Give the machine or container more memory, or Spark's JVM less (`spark.driver.memory`); nothing is lost."
+)
+# What an error holds -> what it means, and what to do.
+KNOWN = {DENIED: (NO_GROUP, GRANT_GROUP), WORKER_GONE: (NO_WORKER, MORE_MEMORY)}
 MB = 1024 * 1024
 # A disk with more than this is not the one that was full.
 LITTLE = 16 * MB
@@ -46,17 +53,16 @@ def classify_failure(error: Exception, failures: int, where: Iterable[str]) -> d
         if lasting in text:
             raise ConfigError(last_line(text, lasting))
     full = full_disk(where) if any(words in text for words in NO_ROOM) else ""
+    why, remedy = next((known for words, known in KNOWN.items() if words in text), ("", ""))
     if failures >= FAILURES:
         what = f"The query failed {failures} times in a row. "
         if full:
             raise JobError(what + full, MAKE_ROOM)
-        if DENIED in text:
-            raise JobError(what + NO_GROUP, GRANT_GROUP)
-        raise JobError(f"{what}The last error: {text[:ERROR]}")
+        raise JobError(what + why, remedy) if why else JobError(f"{what}The last error: {text[:ERROR]}")
+    if full:
+        why, remedy = full, "make room there; nothing is lost"
     said = {"error": text[:ERROR]}
-    if DENIED in text:
-        return {"why": NO_GROUP, "remedy": GRANT_GROUP, **said}
-    return {"why": full, "remedy": "make room there; nothing is lost", **said} if full else said
+    return {"why": why, "remedy": remedy, **said} if why else said
 
 
 def full_disk(where: Iterable[str]) -> str:

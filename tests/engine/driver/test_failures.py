@@ -16,11 +16,9 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import new_shard_state
 from rebalance_monitor.engine.batch.batches import Batch
 from rebalance_monitor.engine.driver.failures import (
-    DENIED,
     ERROR,
     FAILURES,
-    GRANT_GROUP,
-    NO_GROUP,
+    KNOWN,
     NO_ROOM,
     classify_failure,
     full_disk,
@@ -61,14 +59,14 @@ def test_what_failed_often_enough_is_given_up_with_its_last_error() -> None:
         classify_failure(RuntimeError("gone"), FAILURES, [])
 
 
-def test_a_group_that_sparks_source_may_not_describe_is_reported_with_the_grant_from_the_first_time_on() -> (
-    None
-):
-    error = RuntimeError(f"{DENIED}: rebalance-monitor-1-driver-2\n=== Streaming Query ===")
-    assert classify_failure(error, 1, [])["remedy"] == GRANT_GROUP
+@pytest.mark.parametrize("words", KNOWN)
+def test_a_failure_of_a_known_kind_is_logged_with_what_to_do_from_the_first_time_on(words: str) -> None:
+    why, remedy = KNOWN[words]
+    error = RuntimeError(f"{words}: rebalance-monitor-1-driver-2\n=== Streaming Query ===")
+    assert classify_failure(error, 1, [])["remedy"] == remedy
     with pytest.raises(DependencyError) as found:
         classify_failure(error, FAILURES, [])
-    assert str(found.value) == f"The query failed 5 times in a row. {NO_GROUP}\n{GRANT_GROUP}"
+    assert str(found.value) == f"The query failed 5 times in a row. {why}\n{remedy}"
 
 
 def test_a_disk_that_stays_full_is_given_up_with_what_to_do_then() -> None:
