@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.engine.driver.failures import JobError, classify_failure, last_line
 from rebalance_monitor.engine.health.notices import ERROR
-from rebalance_monitor.streaming.spark.heap import EXECUTOR_OOM, MORE_HEAP, NO_HEAP, OUT_OF_MEMORY
+from rebalance_monitor.streaming.spark.heap import (
+    CROWDED,
+    EXECUTOR_OOM,
+    FILLED,
+    MORE_HEAP,
+    NO_HEAP,
+    OUT_OF_MEMORY,
+    batch_sentence,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from rebalance_monitor.cluster.captures.heavy import HeavyRecord
 
@@ -27,18 +35,26 @@ class HeavyRecordError(HeapError):
 
 
 def classify_with_heap(
-    error: Exception, failures: int, where: Iterable[str], batch: Callable[[], str]
+    error: Exception,
+    failures: int,
+    where: Iterable[str],
+    peak: float | None,
+    spans: Callable[[], Mapping[int, tuple[int, int]]],
 ) -> dict[str, str]:
     """Return what to log about the failure; `failures.classify_failure` takes all that have another reason.
 
-    `batch` says in sentences what it read and how full the heap was. Raises HeapError where the same batch
-    failed so often.
+    `peak`: how full the heap was since the failure before, None where the JVM no longer answers; `spans`:
+    what the batch read. An error that Java's own code passes on (`unread block data`) says nothing of the
+    heap that ran out: the peak does, once the batch has run again. Raises HeapError where it failed so often.
     """
     text = str(error)
     why = _heap(text)
     if not why:
-        return classify_failure(error, failures, where)
-    why = f"{why} {batch()}".strip()
+        found = classify_failure(error, failures, where)
+        if "why" in found or failures < HEAP_FAILURES or (peak or 0.0) < CROWDED:
+            return found
+        why = FILLED
+    why = f"{why} {batch_sentence(spans(), peak)}".strip()
     if failures >= HEAP_FAILURES:
         raise HeapError(f"The same batch failed {failures} times in a row. {why}", MORE_HEAP)
     return {"why": why, "remedy": "the batch runs again", "error": text[:ERROR]}

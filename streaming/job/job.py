@@ -151,7 +151,7 @@ class SparkEngine:
         """See `heap_failures.classify_with_heap`."""
         path, spark = self.settings.storage.path, self.settings.spark.properties()
         where = (path, f"{path}/tables", self.checkpoint, scratch(spark))
-        return classify_with_heap(error, failures, where, self._describe_batch)
+        return classify_with_heap(error, failures, where, self._heap_peak(), self._spans)
 
     def explained(self, error: Exception) -> Exception:
         """Name the record that exhausted the heap.
@@ -185,9 +185,13 @@ class SparkEngine:
             # Only Spark reaches it, or it is damaged, which the next start says.
             return {}
 
-    def _describe_batch(self) -> str:
-        """Say what the batch that failed had to read, and how full the heap was."""
-        return batch_sentence(self._spans(), heap_peak(self.session))
+    def _heap_peak(self) -> float | None:
+        """Return how full the heap was since the last call, None where the JVM no longer answers."""
+        from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with pyspark
+
+        with suppress(Py4JError, OSError, AttributeError):
+            return heap_peak(self.session)
+        return None
 
     def _shape(self, query: Query) -> Shape:
         settings, partitions = self.settings, query.facts.partitions

@@ -30,6 +30,9 @@ ENDING_S = 10.0
 # What does not fit is not counted in, and is often a copy of the largest thing there is.
 FULL = 0.5
 SHOWN = 5
+# A batch that fills so much of it, and fails again, is too large for it.
+CROWDED = 0.9
+FILLED = "The batch filled the heap of Spark's JVM again, which its error may not say."
 # Pools of new objects, which are full again and again.
 _YOUNG = ("Eden", "Survivor")
 
@@ -41,10 +44,14 @@ def heap_bytes(session: SparkSession) -> int:
 
 
 def heap_peak(session: SparkSession) -> float:
-    """Return the peak of the heap since the last call, as a share of its largest size."""
+    """Return the peak of the heap since the last call, as a share of its largest size.
+
+    What is garbage by then is collected, so that the next peak is of what came after.
+    """
     beans = _jvm(session).java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     old = [pool for pool in beans if pool.getType().name() == "HEAP" and not _is_young(pool.getName())]
     shares = [pool.getPeakUsage().getUsed() / pool.getUsage().getMax() for pool in old]
+    _jvm(session).java.lang.System.gc()
     for pool in old:
         pool.resetPeakUsage()
     return max(shares, default=0.0)
