@@ -17,7 +17,7 @@ from confluent_kafka import Consumer
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.alerts.support.fakes import WebhookFake
-from tests.chaos.support.rig import PATIENCE_S, TOPIC, Rig, of_faults
+from tests.chaos.support.rig import PATIENCE_S, TOPIC, Rig, join, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,12 +32,7 @@ def member(rig: Rig, group: str) -> Iterator[None]:
     """A member of the group that has partitions, until it leaves."""
     consumer = Consumer({"bootstrap.servers": rig.bootstrap, "group.id": group})
     consumer.subscribe([TOPIC])
-
-    def has_joined() -> bool:
-        consumer.poll(0.2)
-        return bool(consumer.assignment())
-
-    assert wait_until(has_joined, PATIENCE_S, 0.1)
+    join(consumer)
     yield
     consumer.close()
 

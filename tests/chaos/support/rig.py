@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import threading
-import time
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -88,9 +87,7 @@ class Rig:
         for group in groups:
             consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
             consumer.subscribe([TOPIC])
-            deadline = time.monotonic() + 60
-            while not consumer.assignment() and time.monotonic() < deadline:
-                consumer.poll(0.2)
+            join(consumer)
             consumer.commit(offsets=[TopicPartition(TOPIC, 0, 1)], asynchronous=False)
             consumer.close()
 
@@ -281,6 +278,16 @@ def inject(bootstrap: str, records: Sequence[Record]) -> None:
         producer.produce(OFFSETS, record.value, record.key, record.partition, timestamp=record.at)
         producer.poll(0)
     assert producer.flush(60) == 0
+
+
+def join(consumer: Consumer) -> None:
+    """Poll a subscribed consumer until it has partitions."""
+
+    def has_joined() -> bool:
+        consumer.poll(0.2)
+        return bool(consumer.assignment())
+
+    assert wait_until(has_joined, PATIENCE_S, 0.1)
 
 
 def children() -> dict[int, list[int]]:

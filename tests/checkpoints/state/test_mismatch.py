@@ -1,6 +1,6 @@
 """What becomes of a job whose topic, cluster or state is not what it was: each with the real thing.
 
-One broker, one storage folder, and run after run; the steps of the first test build on each other.
+One broker, one storage folder, and run after run; the steps of a test build on each other.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,8 +29,8 @@ from confluent_kafka.admin import (
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.lab.cluster.broker import LabBroker
-from rebalance_monitor.lab.cluster.node import free_ports
-from tests.chaos.support.rig import PATIENCE_S
+from rebalance_monitor.lab.cluster.node import free_ports, wait_until
+from tests.chaos.support.rig import PATIENCE_S, join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,9 +109,7 @@ class Site:
         for group in GROUPS:
             consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": group})
             consumer.subscribe(["orders"])
-            deadline = time.monotonic() + 30
-            while not consumer.assignment() and time.monotonic() < deadline:
-                consumer.poll(0.2)
+            join(consumer)
             consumer.commit(offsets=[TopicPartition("orders", 0, 1)], asynchronous=False)
             consumer.close()
 
@@ -138,14 +135,24 @@ def no_twice(site: Site) -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_every_mismatch_is_reported_and_a_rebuild_says_nothing_twice(site: tuple[Site, LabBroker]) -> None:
-    job, broker = site
+def test_what_was_added_lost_or_removed_is_reported_and_nothing_is_published_twice(
+    site: tuple[Site, LabBroker],
+) -> None:
+    job, _ = site
     first = job.read()
     assert {finding.group for finding in first} == set(GROUPS)
     shows_the_state(job)
     grown_topic(job)
     lost_checkpoint(job)
     removed_records(job)
+    no_twice(job)
+
+
+def test_another_topic_or_cluster_is_refused_and_a_rebuild_publishes_nothing_twice(
+    site: tuple[Site, LabBroker],
+) -> None:
+    job, broker = site
+    job.read()
     recreated_topic(job)
     cut_off_topic(job, broker)
     replaced_cluster(job, broker)
@@ -183,11 +190,12 @@ def removed_records(job: Site) -> None:
         read = admin.end_offsets()
         job.generations()
         configure(job, **{"cleanup.policy": "delete", "retention.ms": "1000", "segment.ms": "1000"})
-        deadline = time.monotonic() + 90
-        while not any(begin > read[p] for p, begin in admin.begin_offsets().items()):
-            assert time.monotonic() < deadline
-            time.sleep(2)
+
+        def are_removed() -> bool:
             job.generations()
+            return any(begin > read[p] for p, begin in admin.begin_offsets().items())
+
+        assert wait_until(are_removed, PATIENCE_S, 2)
     configure(job, **{"cleanup.policy": "compact", "retention.ms": "-1", "segment.ms": "604800000"})
     job.generations()
     found = job.read()
@@ -226,7 +234,7 @@ def test_state_of_a_release_that_is_read_no_longer_is_refused_by_name(site: tupl
 def recreated_topic(job: Site) -> None:
     admin = job.admin()
     admin.delete_topics([TOPIC])[TOPIC].result()
-    time.sleep(3)
+    assert wait_until(lambda: TOPIC not in admin.list_topics(timeout=20).topics, PATIENCE_S)
     job.generations()
     says = job.refused()
     assert "was recreated" in says
