@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 CUT = "at worker\n  streaming.handover.IncompleteBatchError: lane 1 (partitions 1, 3): 0 rows came\n"
 FULL_HEAP = "Task 0 in stage 5.0 failed 1 times: java.lang.OutOfMemoryError: Java heap space"
-# The lane that is large, its rows, the MB of each, and whether its worker is killed halfway at the first try.
-SMALL, KILLED, MANY, LARGE = (0, 1, 1), (1, 9, 2, True), (1, 60, 2), (0, 1, 80)
+# The lane that is large, its rows, the MB of each, and whether its worker is killed once most are served.
+SMALL, KILLED, MANY, LARGE = (0, 1, 1), (1, 10, 2, True), (1, 60, 2), (0, 1, 80)
 SHAPES = [KILLED, (2, 1, 48), MANY, SMALL, LARGE, SMALL]
 
 

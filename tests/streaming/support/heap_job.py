@@ -41,7 +41,7 @@ LANES = Lanes(3, 1, 3)
 class Shape(NamedTuple):
     """One batch: which lane is large, its rows, and the MB of each; the other lanes have one short row.
 
-    killed: whether the worker of the large lane is killed halfway, at the first try.
+    killed: whether the worker of the large lane is killed before its last row, at the first try.
     """
 
     lane: int
@@ -58,7 +58,7 @@ def flood(frames: Iterable[pd.DataFrame], shape: Shape, died: Path) -> Iterator[
     for at in range(count):
         noise = base64.b64encode(os.urandom(size * 3 // 4)).decode()
         yield from map(_frame, handover.add([OutRow("removed", number, f"{number}-{at}", noise)]))
-        if shape.killed and size and at == count // 2 and not died.exists():
+        if shape.killed and size and at == count - 1 and not died.exists():
             died.touch()
             os.kill(os.getpid(), signal.SIGKILL)
     yield from map(_frame, handover.end())
