@@ -17,6 +17,7 @@ def suite() -> Suite:
     return read_suite(FAULTS)
 
 
+@pytest.mark.slow
 def test_nothing_is_said_of_the_healthy_groups_of_a_recording(suite: Suite) -> None:
     found = counted(suite, "faults")
     assert found.groups > 200
@@ -24,6 +25,7 @@ def test_nothing_is_said_of_the_healthy_groups_of_a_recording(suite: Suite) -> N
     assert not found.false
 
 
+@pytest.mark.slow
 def test_the_same_count_finds_groups_with_faults_unless_the_brokers_log_confirms_them(suite: Suite) -> None:
     begin, end = next(iter(suite.quiet.values()))
     faulty = {group: (begin - 60_000, end) for group in suite.families if group not in suite.quiet}
