@@ -21,7 +21,7 @@ from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.support.clock import Clock
 from tests.chaos.support.living import SESSION_S, Living
-from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
+from tests.chaos.support.rig import ENGINE, PATIENCE_S, Rig, of_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +72,8 @@ def test_a_clock_that_is_set_an_hour_back_and_forth_stops_nothing(
             assert time.monotonic() - began < HOUR_S / 2
         rig.require_truth()
         rig.job.require()
-        assert rig.job.log.count("the clock was set back") == 2
+        # Spark's trigger waits by this clock; the embedded engine's does not.
+        assert rig.job.log.count("the clock was set back") == (2 if ENGINE == "spark" else 0)
 
 
 def test_members_that_live_through_jumps_are_not_accused_and_the_skew_is_published_until_it_ends(
