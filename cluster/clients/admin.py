@@ -8,6 +8,7 @@ that. Needs Describe on the topic and the cluster; DescribeConfigs for the confi
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rebalance_monitor.cluster.clients.connection import opened, sentence, unanswered
@@ -72,8 +73,9 @@ class ClusterAdmin:
         return str(self._cluster()["cluster_id"] or "")
 
     def brokers(self) -> tuple[Broker, ...]:
-        """Give the brokers that the cluster's metadata names, by id."""
-        return _brokers(self._cluster()["brokers"], "broker_id")
+        """Give the brokers that the cluster's metadata names, by id; none that its controller has fenced."""
+        named = self._cluster()["brokers"]
+        return _brokers([one for one in named if not one.get("is_fenced")] or named, "broker_id")
 
     def metadata(self, name: str = OFFSETS_TOPIC) -> tuple[tuple[Broker, ...], Topic | None]:
         """Give brokers and topic in one answer; no topic where it may not be described."""
@@ -174,8 +176,8 @@ class ClusterAdmin:
         return _number(self.topic_configs(name).get("max.message.bytes"))
 
     def broker_configs(self, keys: Sequence[str]) -> dict[str, str | None]:
-        """Give these configuration values of the first broker; empty without DescribeConfigs on it."""
-        return self._configs("BROKER", str(self.brokers()[0].id), list(keys))
+        """Give these configuration values of one broker; empty without DescribeConfigs on it."""
+        return self._ask_one(lambda broker: self._configs("BROKER", str(broker), list(keys)))
 
     def offsets_retention_ms(self) -> int | None:
         """Give `offsets.retention.minutes` in ms, None where it is unknown."""
@@ -233,9 +235,17 @@ class ClusterAdmin:
                 found[group] = _number(values.get(f"{typed[group]}.session.timeout.ms"))
         return found
 
+    def _ask_one(self, ask: Callable[[int], T]) -> T:
+        """Ask the first broker that answers: one that has just died is listed until it is fenced."""
+        *others, last = self.brokers()
+        for broker in others:
+            with suppress(DependencyError):
+                return ask(broker.id)
+        return ask(last.id)
+
     def _version(self) -> tuple[int, ...]:
-        first = self.brokers()[0].id
-        return tuple(self._call(lambda: self._client.get_broker_version_data(first).broker_version))
+        data = self._client.get_broker_version_data
+        return self._ask_one(lambda broker: self._call(lambda: tuple(data(broker).broker_version)))
 
     def _session_timeout(self, kind: str) -> int | None:
         name = f"group.{kind}.session.timeout.ms"

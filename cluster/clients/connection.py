@@ -48,6 +48,7 @@ def sentence(error: Exception, servers: str) -> DependencyError:
         IncompatibleBrokerVersion,
         RetriableError,
         SaslAuthenticationFailedError,
+        UnknownBrokerIdError,
     )
 
     if isinstance(error, SaslAuthenticationFailedError):
@@ -63,6 +64,11 @@ def sentence(error: Exception, servers: str) -> DependencyError:
     if isinstance(error, IncompatibleBrokerVersion):
         return DependencyError(
             f"The brokers at {servers} are too old: {error}.", "Kafka 2.6 is the oldest known."
+        )
+    if isinstance(error, UnknownBrokerIdError):
+        return BrokerUnreachableError(
+            f"A broker of the cluster at {servers} has just gone away ({error}).",
+            "It may pass: start again, and look which brokers are up.",
         )
     if isinstance(error, RetriableError | OSError):
         return BrokerUnreachableError(

@@ -25,6 +25,7 @@ from rebalance_monitor.coordinator.probe.sample import RebalancingGroup, from_js
 from rebalance_monitor.decoders import coordinator_partition, decode_record
 from rebalance_monitor.decoders.records.classic import OffsetCommitKey
 from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.workers.flags import Flags
 from rebalance_monitor.lab.workers.raw import Wire
 
@@ -263,3 +264,21 @@ def test_the_probe_sees_a_rebalance_that_writes_nothing(servers: str, admin: Clu
     assert (parsed.at, parsed.leaders, parsed.brokers) == (sighting.at, sighting.leaders, sighting.brokers)
     assert parsed.took == sighting.took > 0
     assert parsed.groups == sighting.groups
+
+
+@pytest.mark.slow
+def test_what_every_broker_knows_is_known_while_the_first_is_dead() -> None:
+    """A dead broker is listed until its session ends, and as fenced from then on."""
+    with LabBroker(nodes=3) as cluster, ClusterAdmin({"bootstrap.servers": cluster.bootstrap}) as admin:
+        first, version = cluster.nodes[0], admin.broker_version()
+        retention = admin.offsets_retention_ms()
+        assert retention is not None
+
+        def is_fenced() -> bool:
+            assert admin.broker_version() == version
+            return first.address.node not in {one.id for one in admin.brokers()}
+
+        first.kill()
+        assert wait_until(is_fenced, 120, 1)
+        assert admin.broker_version() == version
+        assert admin.offsets_retention_ms() == retention
