@@ -69,12 +69,14 @@ accuracy-full: setup ## As accuracy, with every broker and family, for hours; go
 exam: setup ## Runs at production timings, 22 minutes a seed; goes on where it stopped (ARGS="--seeds 3 --kafka-version 3.9.1").
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.exam $(ARGS)
+
 healthy: setup ## False alarms about hundreds of healthy groups of real clients, 25 minutes a seed (ARGS="--record 1").
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.healthy $(ARGS)
 
 quiet-hours: setup ## False alarms on simulated healthy groups; goes on where it stopped (ARGS="--hours 10000 --minutes 600").
 	@$(VENV)/python -m bench.core.quiet_hours $(ARGS)
+
 agreement: setup ## The simulator beside recordings of real brokers and clients, by distribution.
 	@$(VENV)/python -m rebalance_monitor.lab.simulator.study.agreement $(ARGS) $(filter-out %/moved-4.1.1,$(wildcard tests/fixtures/scenarios/*))
 

@@ -1,6 +1,6 @@
 """What a second costs the embedded engine's own Python: coordinators and driver, without broker and client.
 
-The traffic of `bench.rivals.prices steady`, made in this process, three batches a second, through the
+The traffic of `bench.rivals.prices steady`, made in this process, four batches a second, through the
 decoder, the coordinators of all shards and the production writer with all its sinks but the page. `--ends`
 adds a sample of the ends of all topics every five seconds; `--births` begins with no group and gives each
 second so many new ones. Time is simulated. CPU time a second of the job, by stage, and the longest batch;
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from bench.traffic.mix import Message
 
-SHARDS, A_SECOND, EVERY_S, STATE_S, AHEAD = 50, 3, 5, 15, 1_000
+SHARDS, A_SECOND, EVERY_S, STATE_S, AHEAD = 50, 4, 5, 15, 1_000
 TOPIC = "__consumer_offsets"
 
 
