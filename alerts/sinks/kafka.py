@@ -3,7 +3,8 @@
 The producer is idempotent and waits for all in-sync replicas, so one call writes one record; a call that may
 have been made before is written again, with the same `key` header for consumers to drop. Records of one group
 stay in order. librdkafka believes what answers, and some answers abort its process, the job: so the servers
-are asked before a producer is given them, and one whose servers do not answer is given up.
+are asked before a producer is given them, and the addresses that they advertise; one whose servers do not
+answer is given up.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from rebalance_monitor.alerts.messages.notification import Sent, SinkError
 from rebalance_monitor.alerts.sinks.payload import payload_of
 from rebalance_monitor.alerts.sinks.quiet import SILENT, short
 from rebalance_monitor.cluster.clients.servers import require_brokers
+from rebalance_monitor.cluster.clients.trial import require_named
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,9 +88,14 @@ class KafkaSink:
 
     def _connected(self) -> Producer:
         if self._producer is None:
-            servers = (one.strip() for one in self._given.get(_SERVERS, "").split(","))
+            stripped = (one.strip() for one in self._given.get(_SERVERS, "").split(","))
+            servers = [one for one in stripped if one]
+            given = {**self._given, **self._shown(), _SERVERS: ",".join(servers)}
             try:
-                require_brokers([one for one in servers if one], {**self._given, **self._shown()})
+                if require_brokers(servers, given):
+                    # Of properties that kafka-python lacks the servers alone are asked.
+                    with suppress(ConfigError):
+                        require_named(given)
                 self._producer = self._made(self._properties)
             except DependencyError as error:
                 raise SinkError(error.what.rstrip(".")) from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from rebalance_monitor.cluster.clients.connection import opened, sentence, unanswered
 from rebalance_monitor.cluster.clients.properties import admin_arguments
-from rebalance_monitor.cluster.clients.trial import cause_of, require_answer
+from rebalance_monitor.cluster.clients.trial import cause_of, misnamed, require_answer
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.cluster.logins.held import login_problem
 from rebalance_monitor.cluster.requests.batch_ends import batch_end
@@ -25,6 +25,8 @@ from rebalance_monitor.cluster.requests.topology import Broker, PartitionLeader,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
+
+    from rebalance_monitor.cluster.errors import BrokerUnreachableError
 
 T = TypeVar("T")
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -76,6 +78,10 @@ class ClusterAdmin:
         """Give the brokers that the cluster's metadata names, by id; none that its controller has fenced."""
         named = self._cluster()["brokers"]
         return _brokers([one for one in named if not one.get("is_fenced")] or named, "broker_id")
+
+    def misnamed(self) -> list[BrokerUnreachableError]:
+        """Return an error for each address of the metadata where something else than a broker answers."""
+        return misnamed(self._properties, [(one.host, one.port) for one in self.brokers()])
 
     def metadata(self, name: str = OFFSETS_TOPIC) -> tuple[tuple[Broker, ...], Topic | None]:
         """Give brokers and topic in one answer; no topic where it may not be described."""

@@ -3,7 +3,7 @@
 Kafka's clients believe what answers. librdkafka aborts its process where an ApiVersions response has no list
 (a frame of zeros). Java's client and kafka-python take the first four bytes for a length and allocate as
 much: "HTTP" are 1.2 GB, and Spark's JVM has no heap left. So before a client is given a server, that is
-asked for its API versions in some bytes, and a bounded answer is read (`stranger`). What librdkafka's events
+asked for its API versions in some bytes, and a bounded answer is read (`answer_of`). What librdkafka's events
 leave open (a host name beside the certificate, TLS where none is spoken, a login that is wanted) is found out
 here as well (`fault_of_server`).
 """
@@ -67,19 +67,28 @@ def address_of(server: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def require_brokers(servers: Sequence[str], plain: Mapping[str, str]) -> None:
-    """Raise BrokerUnreachableError where something else than a Kafka broker answers at one of the servers.
+def require_brokers(servers: Sequence[str], plain: Mapping[str, str]) -> bool:
+    """Return whether a Kafka broker answers at one of the servers.
 
-    A server that is silent, or cannot be reached, passes: the clients find out why, and may find another.
+    Raises BrokerUnreachableError where something else does. A server that is silent, or cannot be reached,
+    passes: the clients find out why, and may find another.
     """
+    found = answers_of(servers, plain).values()
+    for cause in found:
+        if isinstance(cause, Cause):
+            raise cause.error()
+    return True in found
+
+
+def answers_of(servers: Sequence[str], plain: Mapping[str, str]) -> dict[str, Cause | bool]:
+    """Ask each server for its API versions; return server -> `answer_of`."""
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        found = list(pool.map(lambda server: stranger(server, plain), servers))
-    for cause in filter(None, found):
-        raise cause.error()
+        found = pool.map(lambda server: answer_of(server, plain), servers)
+        return dict(zip(servers, found, strict=True))
 
 
-def stranger(server: str, plain: Mapping[str, str]) -> Cause | None:
-    """Ask for the API versions; return what is wrong where the answer is none of a Kafka broker's."""
+def answer_of(server: str, plain: Mapping[str, str]) -> Cause | bool:
+    """Return whether a Kafka broker answers; what is wrong where something else does."""
     host, port = address_of(server)
     until = time.monotonic() + SNIFF_S
     try:
@@ -89,14 +98,14 @@ def stranger(server: str, plain: Mapping[str, str]) -> Cause | None:
             with _context(plain).wrap_socket(link, server_hostname=host) as secured:
                 return _asked(server, secured, until, plain)
     except (OSError, UnicodeError):
-        return None
+        return False
 
 
-def _asked(server: str, link: socket.socket, until: float, plain: Mapping[str, str]) -> Cause | None:
+def _asked(server: str, link: socket.socket, until: float, plain: Mapping[str, str]) -> Cause | bool:
     link.sendall(REQUEST)
     head = _read(link, _FRAME.size, until)
     if not head:
-        return None
+        return False
     if head.startswith(TLS) and not _speaks_tls(plain):
         return _needs_tls(server, plain)
     size, correlation = _FRAME.unpack(head) if len(head) == _FRAME.size else (0, 0)
@@ -106,7 +115,7 @@ def _asked(server: str, link: socket.socket, until: float, plain: Mapping[str, s
     if len(body) < size - 4:
         return Cause(f"{server} begins an answer and does not end it within {SNIFF_S:.0f} s.", passes=True)
     (error,) = _ERROR.unpack_from(body)
-    return None if error or 1 <= _apis(body) <= len(body) // _API_BYTES else no_kafka(server)
+    return bool(error) or 1 <= _apis(body) <= len(body) // _API_BYTES or no_kafka(server)
 
 
 def _apis(body: bytes) -> int:

@@ -3,7 +3,8 @@
 kafka-python tries its servers until its time is over, and then reports for every reason that none answered.
 So the first connection of a process tries librdkafka before (`require_answer`). If kafka-python fails later,
 librdkafka is asked why (`cause_of`). Some causes are not in its events, and it believes whatever answers. A
-plain connection of our own finds these causes, and what is no Kafka broker (servers.py).
+plain connection of our own finds these causes, and what is no Kafka broker (servers.py), also at the
+addresses that the cluster names for its brokers.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.cluster.clients.plain_trial import brokers_by_python
+from rebalance_monitor.cluster.clients.plain_trial import advertised, brokers_by_python
 from rebalance_monitor.cluster.clients.properties import portable, reader_settings
 from rebalance_monitor.cluster.clients.servers import (
     NETWORK,
     Cause,
     address_of,
+    answers_of,
     fault_of_server,
     no_kafka,
     no_name,
@@ -37,7 +39,7 @@ from rebalance_monitor.config.kafka.logins import LoginKind, login_kind
 from rebalance_monitor.config.secrets import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from confluent_kafka import KafkaError
 
@@ -53,6 +55,7 @@ _SILENT = logging.getLogger("rebalance_monitor.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
 _answered: set[int] = set()
+_known: set[tuple[int, str]] = set()
 
 
 def require_answer(properties: Mapping[str, str]) -> None:
@@ -65,6 +68,31 @@ def require_answer(properties: Mapping[str, str]) -> None:
     if key not in _answered:
         brokers_of(properties)
         _answered.add(key)
+
+
+def misnamed(
+    properties: Mapping[str, str], brokers: Iterable[tuple[str, int]]
+) -> list[BrokerUnreachableError]:
+    """Return an error for each of these addresses, which a cluster advertises, where something else answers.
+
+    An address where a broker has answered is not asked again.
+    """
+    plain = portable(properties)
+    key = hash(frozenset(plain.items() - {("bootstrap.servers", plain["bootstrap.servers"])}))
+    known = {server for of, server in _known if of == key}
+    named = {_address(host, port) for host, port in brokers}
+    found = answers_of(sorted(named - known - set(_servers(plain))), plain)
+    _known.update((key, server) for server, answer in found.items() if answer is True)
+    return [_misnamed(properties, server, x.what) for server, x in found.items() if isinstance(x, Cause)]
+
+
+def require_named(properties: Mapping[str, str]) -> None:
+    """Raise BrokerUnreachableError where something else than a broker answers at an advertised address.
+
+    librdkafka connects at once to what metadata names. kafka-python asks the servers alone for it.
+    """
+    for error in misnamed(properties, advertised(properties, PATIENCE_S)):
+        raise error
 
 
 def require_accepted(properties: Mapping[str, str]) -> None:
@@ -90,9 +118,11 @@ def brokers_of(properties: Mapping[str, str]) -> list[tuple[str, int]]:
     """Return host and port of the brokers as they name themselves. Raises as `require_answer`."""
     plain = portable(properties)
     require_usable(plain, properties)
-    require_brokers(_servers(plain), plain)
+    answered = require_brokers(_servers(plain), plain)
     # Of a token or ticket that cannot be had no client says anything that names a server.
     require_login(properties)
+    if answered:
+        require_named(properties)
     if not has_librdkafka(properties):
         return brokers_by_python(properties)
     return _Trial(properties).brokers()
@@ -100,17 +130,25 @@ def brokers_of(properties: Mapping[str, str]) -> list[tuple[str, int]]:
 
 def require_advertised(properties: Mapping[str, str], host: str, port: int) -> None:
     """Raise BrokerUnreachableError unless a broker answers at the address that the cluster names for it."""
-    servers = properties.get("bootstrap.servers", "")
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    if address in servers.split(","):
+    address = _address(host, port)
+    if address in properties.get("bootstrap.servers", "").split(","):
         return
     try:
         brokers_of({**properties, "bootstrap.servers": address})
     except DependencyError as error:
-        raise BrokerUnreachableError(
-            f"The brokers at {servers} answer and name {address} as one of them. {error.what}",
-            "Correct `advertised.listeners` of that broker, or make its name and port known to this machine.",
-        ) from None
+        raise _misnamed(properties, address, error.what) from None
+
+
+def _misnamed(properties: Mapping[str, str], address: str, what: str) -> BrokerUnreachableError:
+    servers = properties.get("bootstrap.servers", "")
+    return BrokerUnreachableError(
+        f"The brokers at {servers} answer and name {address} as one of them. {what}",
+        "Correct `advertised.listeners` of that broker, or make its name and port known to this machine.",
+    )
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @dataclass(slots=True)

@@ -101,6 +101,8 @@ class TopicWatch(Asking):
         return look
 
     def _ask(self, admin: ClusterAdmin) -> None:
+        for error in admin.misnamed():
+            log.error("what answers at an address of the cluster is no broker", why=error.what)
         before = self._reading
         facts = ask(admin, self._name, self._marks)
         if facts is None or not before.batches:

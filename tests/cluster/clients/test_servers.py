@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cluster.clients.servers import CORRELATION, LARGEST, fault_of_server, require_brokers
-from rebalance_monitor.cluster.clients.trial import require_accepted
+from rebalance_monitor.cluster.clients.servers import (
+    CORRELATION,
+    LARGEST,
+    address_of,
+    fault_of_server,
+    require_brokers,
+)
+from rebalance_monitor.cluster.clients.trial import misnamed, require_accepted
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.config.errors import ConfigError
 from tests.cluster.support.strangers import BROKER, answers, echoes, says, server, without_end
@@ -59,6 +65,25 @@ def test_brokers_and_servers_that_are_silent_or_away_pass(monkeypatch: pytest.Mo
     refused = answers(struct.pack(">hihhh", 35, 1, 18, 0, 2))
     with server(answers(BROKER)) as one, server(refused) as other, server(lambda _: time.sleep(1)) as silent:
         require_brokers([one, other, silent, "127.0.0.1:1", "no-such-host.invalid:1", f"{'x' * 70}.a:1"], {})
+
+
+def test_an_address_that_brokers_advertise_is_asked_once_and_a_stranger_there_each_time() -> None:
+    asked: list[str] = []
+
+    def counted(name: str, serve: Serve) -> Serve:
+        return lambda link: (asked.append(name), serve(link))
+
+    with (
+        server(counted("broker", answers(BROKER))) as broker,
+        server(counted("strange", answers(bytes(16)))) as strange,
+    ):
+        given, named = {"bootstrap.servers": "127.0.0.1:2"}, [address_of(broker), address_of(strange)]
+        for _ in range(2):
+            # Nothing listens at the third, which passes.
+            (error,) = misnamed(given, [*named, ("127.0.0.1", 1)])
+            assert error.what.endswith(f"name {strange} as one of them. What answers at {strange} {ONE}")
+            assert "advertised.listeners" in error.remedy
+    assert sorted(asked) == ["broker", "strange", "strange"]
 
 
 def test_a_frame_of_zeros_that_makes_librdkafka_abort_is_an_error_of_ours() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,8 @@ from rebalance_monitor.config.load import load
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
 from tests.cluster.support.secured import JAAS, LEAST, PASSWORD, USER, Certificates, SecuredBroker
+from tests.cluster.support.strangers import answers, server
+from tests.processes import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,6 +183,38 @@ def test_a_listener_that_a_broker_advertises_is_named_where_it_does_not_answer(
             in cause.what
         )
         assert "advertised.listeners" in cause.remedy
+
+
+# librdkafka would end the process.
+MET = (
+    "import sys\n"
+    "from rebalance_monitor.alerts.sinks.kafka import KafkaSink, SinkError\n"
+    "from rebalance_monitor.cluster.clients.trial import require_answer\n"
+    "from tests.alerts.sinks.notes import NOW, note\n"
+    "given = {'bootstrap.servers': sys.argv[1]}\n"
+    "try: require_answer(given)\n"
+    "except Exception as error: print(error.what)\n"
+    "try: KafkaSink('topic', 'alerts', given, timeout_s=2).send(note(), NOW)\n"
+    "except SinkError as error: print(error.why + '.')\n"
+)
+
+
+def test_what_is_no_broker_at_an_advertised_address_is_named_before_a_client_meets_it(tmp_path: Path) -> None:
+    plain, wrong, controller = free_ports(3)
+    with server(answers(bytes(60))) as strange:
+        settings = named(plain, wrong, controller, strange)
+        with LabBroker(folder=tmp_path, port=plain, settings=settings):
+            done = subprocess.run(
+                [sys.executable, "-c", MET, f"127.0.0.1:{wrong}"],
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=180,
+                check=False,
+            )
+            require_answer({"bootstrap.servers": f"127.0.0.1:{plain}"})
+    said = f"The brokers at 127.0.0.1:{wrong} answer and name {strange} as one of them."
+    assert done.stdout.splitlines() == [f"{said} What answers at {strange} is no Kafka broker."] * 2, done
 
 
 def test_the_servers_count_as_answering_where_librdkafka_leaves_them_for_a_broker_that_does_not(
