@@ -1,6 +1,6 @@
 """The options that every verb with a configuration has: `--config FILE` and `--set KEY=VALUE`.
 
-Values of `--set` are read as YAML, so numbers, booleans and lists are what they look like.
+Values of `--set` are read as a configuration file is: as YAML, so lists and maps are what they look like.
 """
 
 from collections.abc import Callable, Mapping
@@ -104,16 +104,16 @@ def identities_for(settings: "Settings") -> "Identities":
 
 
 def _assignment(text: str) -> tuple[str, object]:
-    import yaml
-
-    from rebalance_monitor.config.load import UNREADABLE
+    from rebalance_monitor.config.texts import from_yaml
 
     key, equals, value = text.partition("=")
     if not equals or not key:
         # What stands there may be a secret that lacks its key.
         raise click.BadParameter("an assignment is not KEY=VALUE", param_hint="--set")
     try:
-        return key, yaml.safe_load(value)
-    except UNREADABLE:
-        # YAML's own words may quote the value, and that may be a secret.
-        raise click.BadParameter(f"the value of {key!r} is not valid YAML", param_hint="--set") from None
+        return key, from_yaml(value)
+    except ValueError as error:
+        wrong = str(error).removesuffix(" in line 1")
+        raise click.BadParameter(
+            f"the value of {key!r} is not valid YAML: {wrong}", param_hint="--set"
+        ) from None

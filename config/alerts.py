@@ -8,10 +8,10 @@ sections can be moved between the two. Matchers and names are checked where they
 from collections.abc import Mapping
 from typing import Self
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from rebalance_monitor.config.detection import Section, Severity, Share
-from rebalance_monitor.config.durations import Duration, Lasting, TimeOfDay, ranged
+from rebalance_monitor.config.durations import Duration, Lasting
 from rebalance_monitor.config.receivers import Receiver
 
 
@@ -71,8 +71,8 @@ class InhibitRule(Section):
 class TimeRange(Section):
     """Minutes of a day."""
 
-    start_time: TimeOfDay = Field(description="`HH:MM`, included.")
-    end_time: TimeOfDay = Field(description="`HH:MM`, not included; `24:00` is the day's end.")
+    start_time: str = Field(description="`HH:MM`, included.")
+    end_time: str = Field(description="`HH:MM`, not included; `24:00` is the day's end.")
 
 
 class TimeInterval(Section):
@@ -84,11 +84,6 @@ class TimeInterval(Section):
     months: tuple[str, ...] = Field(default=(), description="`january:march`, `5:8`.")
     years: tuple[str, ...] = Field(default=(), description="`2026:2027`.")
     location: str = Field(default="UTC", description="IANA time zone.")
-
-    @field_validator("days_of_month", "months", "years", mode="before")
-    @classmethod
-    def _as_written(cls, given: object) -> object:
-        return [ranged(one) for one in given] if isinstance(given, list | tuple) else given
 
 
 class NamedIntervals(Section):

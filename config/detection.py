@@ -4,11 +4,12 @@ Sizes are bytes, shares fractions of one. Patterns are shell patterns over group
 (`orders-*`): one team's noisy group does not need another monitor.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rebalance_monitor.config.durations import Duration, Lasting
+from rebalance_monitor.config.texts import require_plain
 
 Severity = Literal["info", "warning", "critical"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -18,6 +19,11 @@ class Section(BaseModel):
     """A part of the configuration: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, hide_input_in_errors=True)
+
+    @model_validator(mode="after")
+    def _plain(self) -> Self:
+        require_plain(self)
+        return self
 
 
 class GroupRule(Section):

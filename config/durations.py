@@ -7,7 +7,7 @@ fractions, as Prometheus does.
 import re
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BeforeValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 _UNITS_MS = {
@@ -22,10 +22,9 @@ _UNITS_MS = {
 LONGEST_MS = 36_500 * 86_400_000
 """Clocks and calendars end not far beyond."""
 _DURATION = re.compile("".join(rf"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS_MS))
+_NUMBER = re.compile(r"[0-9]*\.?[0-9]+")
 _TIME = re.compile(r"([01]\d|2[0-4]):([0-5]\d)")
 _MINUTES_OF_DAY = 24 * 60
-# What YAML 1.1 makes of a range of days or months lies between.
-_LAST_DAY, _FIRST_YEAR = 31, 1970
 
 
 def milliseconds(text: str) -> int:
@@ -68,11 +67,11 @@ class Duration(str):
     @classmethod
     def read(cls, value: object) -> Self:
         """Return what a file, a flag or a variable says. Raises ValueError for what is no duration."""
-        if isinstance(value, int | float) and not isinstance(value, bool) and value:
-            raise ValueError(f"{value} has no unit; write 30s, 5m, 4h or 1h30m")
-        if not isinstance(value, str | int) or isinstance(value, bool):
+        if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise ValueError("must be a duration, such as 30s, 5m, 4h or 1h30m")  # noqa: TRY004 - pydantic's own
         text = str(value)
+        if _NUMBER.fullmatch(text) and text != "0":
+            raise ValueError(f"{text} has no unit; write 30s, 5m, 4h or 1h30m")
         milliseconds(text)
         return cls(text)
 
@@ -100,20 +99,6 @@ def minute_of_day(text: str) -> int:
     return minute
 
 
-def sexagesimal(value: object) -> object:
-    """Return a time of day that YAML has read as a number as it was written: `17:00` is 1020."""
-    if type(value) is int and 0 <= value <= _MINUTES_OF_DAY:
-        return f"{value // 60:02d}:{value % 60:02d}"
-    return value
-
-
-def ranged(value: object) -> object:
-    """Return a day, month, year or range that YAML has read as a number as it was written: `1:5` is 65."""
-    if type(value) is int:
-        return str(value) if value <= _LAST_DAY or value >= _FIRST_YEAR else f"{value // 60}:{value % 60}"
-    return value
-
-
 def _lasting(given: Duration) -> Duration:
     if given.ms == 0:
         raise ValueError("must be longer than 0")
@@ -122,5 +107,3 @@ def _lasting(given: Duration) -> Duration:
 
 Lasting = Annotated[Duration, AfterValidator(_lasting)]
 """A duration longer than 0."""
-TimeOfDay = Annotated[str, BeforeValidator(sexagesimal)]
-"""A field that holds `HH:MM`."""

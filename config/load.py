@@ -5,16 +5,18 @@ came from and what to do; an unknown key is answered with the nearest known one.
 """
 
 import difflib
+import json
 import os
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError
 
@@ -24,6 +26,7 @@ from rebalance_monitor.config.model import ENVIRONMENT_PREFIX, Settings
 from rebalance_monitor.config.paths import expanded
 from rebalance_monitor.config.receivers import is_secret_field
 from rebalance_monitor.config.secrets import is_secret
+from rebalance_monitor.config.texts import from_json, from_yaml, shortened
 
 CONFIG_VARIABLE = ENVIRONMENT_PREFIX + "CONFIG"
 # Variables with our prefix that are not settings of the monitor.
@@ -34,45 +37,26 @@ SERVICE_LINK = re.compile(
     r"\w*_SERVICE_(HOST|PORT(_\w+)?)=.*|\w*_PORT=\w+://.*|\w*_PORT_\d+_[A-Z]+(_(PROTO|PORT|ADDR))?=.*"
 )
 
-# pydantic's words for these name Python types that no YAML file has.
+# In place of pydantic's words, which name Python types that no YAML file has.
 PLAIN = {
     "tuple_type": "must be a list",
     "path_type": "must be a path",
     "dict_type": "must hold `key: value` lines",
     "model_type": "must hold `key: value` lines",
     "model_attributes_type": "must hold `key: value` lines",
-}
-
-# What PyYAML raises: the last ones for a tag like `!!bool` on a text of another kind, and deep nesting.
-UNREADABLE = (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError)
-
-# How YAML's words begin that go on with a part of the text, and ours in their place.
-QUOTING = {
-    "but found another document": "a second document begins, and one is read,",
-    "found undefined alias": "a value begins with `*`; put quotes around it,",
-    "could not determine a constructor": "a value begins with `!`; put quotes around it,",
-    "second occurrence": "a name after `&` stands twice; put quotes around a value that begins with `&`,",
-    "found undefined tag handle": "a value begins with `!`; put quotes around it,",
+    "string_type": "must be a text",
+    "int_parsing": "must be a whole number",
+    "int_parsing_size": "must be a smaller number",
+    "int_from_float": "must be a whole number",
+    "float_parsing": "must be a number",
+    "bool_parsing": "must be true or false",
+    "missing": "is missing",
 }
 
 _FOR_SECTIONS = frozenset({"model_type", "model_attributes_type"})
 FREE_FORM: dict[str, type[FreeForm]] = {"kafka": Kafka, "spark": Spark}
 
 Tree = dict[str, object]
-
-
-class OnceLoader(yaml.SafeLoader):
-    """Refuses a key that stands twice in one mapping, where YAML's loader would drop the first in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, object]:  # noqa: FBT001, FBT002 - the signature is YAML's
-        """Return the mapping of a node. Raises ConstructorError."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                twice = f"the key {key.value!r} stands twice, the second time"
-                raise yaml.constructor.ConstructorError(None, None, twice, key.start_mark)
-            seen.add(str(key.value))
-        return super().construct_mapping(node, deep=deep)
 
 
 def load(path: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
@@ -160,28 +144,19 @@ def nested(flat: Mapping[str, object]) -> Tree:
 def read_yaml(path: Path) -> Tree:
     """Return the mapping in a YAML file; raises `ConfigError` if it cannot be read or is something else."""
     try:
-        data = yaml.load(path.read_text(encoding="utf-8"), Loader=OnceLoader)  # noqa: S506 - a safe loader
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ConfigError(f"the configuration file {path} cannot be read: {reason}") from error
-    except UNREADABLE as error:
-        # YAML's own error holds the lines around, in which a secret may stand.
-        raise ConfigError(f"the configuration file {path} is not valid YAML: {_place(error)}") from None
+        data = from_yaml(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the configuration file {path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise ConfigError(f"the configuration file {path} cannot be read: it is not in UTF-8") from None
+    except ValueError as error:
+        raise ConfigError(f"the configuration file {path} is not valid YAML: {error}") from None
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise ConfigError(
-            f"the configuration file {path} must hold `key: value` lines, not a {type(data).__name__}"
-        )
+        found = "a list" if isinstance(data, list) else "a text"
+        raise ConfigError(f"the configuration file {path} must hold `key: value` lines, not {found}")
     return {str(key): _filled(Settings, str(key), value) for key, value in data.items()}
-
-
-def _place(error: Exception) -> str:
-    """Say what YAML found wrong, and where. Its words that quote a value are replaced: it may be a secret."""
-    mark = getattr(error, "problem_mark", None)
-    problem = str(getattr(error, "problem", None) or "a value cannot be read; put quotes around it")
-    problem = next((ours for start, ours in QUOTING.items() if problem.startswith(start)), problem)
-    return f"{problem} in line {mark.line + 1}" if mark else problem
 
 
 def _file_from_environment() -> Path | None:
@@ -198,12 +173,32 @@ def _environment() -> Tree:
         if "__" in name or not SERVICE_LINK.fullmatch(f"{name}={value}")
         if (key := name[len(ENVIRONMENT_PREFIX) :].lower().split("__")[0]) not in Settings.model_fields
     ]
+    given = [name for name in sorted(os.environ) if name.upper().startswith(ENVIRONMENT_PREFIX)]
+    for one, other in pairwise(sorted(given, key=str.upper)):
+        if one.upper() == other.upper():
+            problems.append(f"{one} and {other} are both set in the environment; keep one of them")
     if problems:
         raise ConfigError.of(problems)
     try:
-        return dict(EnvSettingsSource(Settings)())
+        return dict(_Variables(Settings)())
     except SettingsError as error:
-        raise ConfigError(f"in the environment: {error}; write lists and maps as JSON") from error
+        raise ConfigError(f"in the environment: {error.__cause__ or error}") from None
+
+
+class _Variables(EnvSettingsSource):
+    """The environment; a variable that holds a list or a map is JSON, read as the file is."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: str) -> object:  # noqa: ARG002 - pydantic's signature
+        """Return what a variable holds. Raises ValueError, without a value of it."""
+        try:
+            return from_json(value)
+        except json.JSONDecodeError as error:
+            wrong = f"its character {error.pos + 1} is wrong"
+        except ValueError as error:
+            wrong = str(error)
+        raise ValueError(
+            f'`{field_name}` is no JSON, {wrong}; write lists and maps as JSON: ["a", "b"], {{"a": "b"}}'
+        )
 
 
 def _outdone(below: Tree, above: Mapping[str, object]) -> Tree:
@@ -251,7 +246,9 @@ def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
     # A text where a section belongs may be the secret that belongs into it.
     hidden = hidden or (detail["type"] in _FOR_SECTIONS and isinstance(value, str))
     found = isinstance(value, str | int | float) and not hidden and detail["type"] != "value_error"
-    return f"`{key}` {where}: {message}" + (f", found {value!r}" if found else "")
+    if detail["type"] == "string_type" and isinstance(value, bool):
+        message += ", which a truth value needs quotes to be"
+    return f"`{key}` {where}: {message}" + (f", found {shortened(repr(value))}" if found else "")
 
 
 def set_where(path: list[str], layers: Mapping[str, Tree]) -> str | None:

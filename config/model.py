@@ -6,7 +6,6 @@ in a printed configuration (`config/secrets.py`).
 """
 
 import re
-from datetime import date, datetime
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Literal, Self
@@ -20,10 +19,12 @@ from rebalance_monitor.config.detection import Detection, Section
 from rebalance_monitor.config.durations import Duration, Lasting
 from rebalance_monitor.config.kafka.clients import Kafka, Spark
 from rebalance_monitor.config.kafka.topics import topic_name
+from rebalance_monitor.config.texts import MOST, require_plain
 from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
 LONGEST_PATH = 1_024
+LAST_OFFSET = 2**63 - 2
 # A scheme (or a drive of another system) without a slash behind it, or with nothing but slashes.
 SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([^/].*|/*)")
 
@@ -69,6 +70,10 @@ class Source(Section):
 
     @model_validator(mode="after")
     def _limited(self) -> Self:
+        if any(partition > MOST or offset > LAST_OFFSET for partition, offset in self.skip.items()):
+            raise ValueError("`skip` names a partition or an offset that no topic has")
+        if self.fetch_max_wait.ms > MOST:
+            raise ValueError("`fetch_max_wait` is longer than clients can wait: 24 days at most")
         if self.reader == "python" and self.max_offsets_per_trigger is not None:
             raise ValueError("`max_offsets_per_trigger` does not go with `reader: python`")
         return self
@@ -111,17 +116,10 @@ class Storage(Section):
             raise ValueError(f"must be a path or URI of up to {LONGEST_PATH} printable characters")
         return given
 
-    @field_validator("rebuild", mode="before")
+    @field_validator("rebuild")
     @classmethod
-    def _as_word(cls, given: object) -> object:
-        """Take what YAML reads as a date or a number for the word that it was written as."""
-        if isinstance(given, datetime):
-            # Its text would not be that of the file.
-            raise ValueError("put quotes around a word that is a time")  # noqa: TRY004 - pydantic's own
-        text = str(given) if isinstance(given, date | int) and not isinstance(given, bool) else given
-        if isinstance(text, str) and not text.strip().isprintable():
-            raise ValueError("must be printable")
-        return text.strip() if isinstance(text, str) else text
+    def _as_word(cls, given: str) -> str:
+        return given.strip()
 
 
 class Outputs(Section):
@@ -227,6 +225,11 @@ class Settings(BaseSettings):
         default=(),
         description="Coordinates (`group:artifact:version`) instead of the ones derived from Spark.",
     )
+
+    @model_validator(mode="after")
+    def _plain(self) -> Self:
+        require_plain(self)
+        return self
 
     @model_validator(mode="after")
     def _require_watchdog_after_trigger(self) -> Self:

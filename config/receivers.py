@@ -4,6 +4,7 @@ Every field of the type `SecretStr` may be given as `<field>_file` instead: the 
 without its line end. Secrets are never printed. Two ways to the same service are two receivers.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
@@ -14,12 +15,15 @@ from pydantic import ConfigDict, Field, SecretStr, field_validator, model_valida
 
 from rebalance_monitor.config.detection import Section
 from rebalance_monitor.config.durations import Duration, Lasting
+from rebalance_monitor.config.hosts import NO_HOST, is_host, to_ascii
 from rebalance_monitor.config.kafka.clients import FreeForm
 from rebalance_monitor.config.kafka.topics import writable_topic
 from rebalance_monitor.config.secrets import read_secret
+from rebalance_monitor.config.texts import NO_HEADER, fits_header
 
 PROXIES = ("http://", "https://", "socks5://", "socks5h://")
 """How the address of a proxy may begin."""
+LONGEST_CALL = Duration("10m")
 
 
 def is_secret_field(model: type, name: str) -> bool:
@@ -36,6 +40,14 @@ def _web_problem(address: str | SecretStr) -> str:
     return "" if _has_host(text) else "must name a host, and a port only from 1 to 65535, without blanks"
 
 
+def _base_problem(address: str | SecretStr) -> str:
+    """Return what is wrong with an address to which a path is added, without naming it; "" for nothing."""
+    text = address.get_secret_value() if isinstance(address, SecretStr) else address
+    if "?" in text or "#" in text:
+        return "must be the address of the service alone, without `?` and `#`: the path of its API is added"
+    return _web_problem(text)
+
+
 def _is_proxy(address: str) -> bool:
     return address.lower().startswith(PROXIES) and _has_host(address)
 
@@ -43,9 +55,18 @@ def _is_proxy(address: str) -> bool:
 def _has_host(address: str) -> bool:
     try:
         parts = urlsplit(address)
-        return bool(parts.hostname) and parts.port != 0 and not any(map(str.isspace, address.strip()))
+        return (
+            is_host(to_ascii(parts.hostname or "")) and parts.port != 0 and not re.search(r"[\s\\]", address)
+        )
     except ValueError:
         return False
+
+
+def _require_whole(username: str, password: SecretStr | None) -> None:
+    """Raise ValueError for a user without a password, or the reverse."""
+    if bool(username) != (password is not None):
+        missing = "password" if username else "username"
+        raise ValueError(f"`{missing}` is missing: the service would be asked without a login")
 
 
 class WayOut(Section):
@@ -54,6 +75,12 @@ class WayOut(Section):
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
     addresses: ClassVar[tuple[str, ...]] = ()
     """Fields that hold web addresses; a wrong one is refused without being named, as it may be secret."""
+    bases: ClassVar[tuple[str, ...]] = ()
+    """Those of `addresses` to which a path is added."""
+    headers: ClassVar[tuple[str, ...]] = ()
+    """Fields that go into a header."""
+    unused: ClassVar[Mapping[str, str]] = {}
+    """Fields that every way out has and this one does not use -> what to do."""
 
     send_resolved: bool = Field(default=True, description="Whether the end of an incident notifies too.")
     send_updates: bool | None = Field(
@@ -90,6 +117,13 @@ class WayOut(Section):
                 raise ValueError(f"`{name}` is empty")
         return self
 
+    @field_validator("timeout")
+    @classmethod
+    def _not_for_ever(cls, timeout: Duration) -> Duration:
+        if timeout.ms > LONGEST_CALL.ms:
+            raise ValueError(f"must be at most {LONGEST_CALL}: other alerts wait as long")
+        return timeout
+
     @model_validator(mode="after")
     def _has_fit_proxy(self) -> Self:
         if self.proxy is not None and not _is_proxy(self.proxy.get_secret_value()):
@@ -101,8 +135,25 @@ class WayOut(Section):
         for name in self.addresses:
             value = getattr(self, name)
             for address in value if isinstance(value, tuple) else (value,):
-                if address is not None and (wrong := _web_problem(address)):
+                problem = _base_problem if name in self.bases else _web_problem
+                if address is not None and (wrong := problem(address)):
                     raise ValueError(f"`{name}` {wrong}")
+        return self
+
+    @model_validator(mode="after")
+    def _fit_headers(self) -> Self:
+        for name in self.headers:
+            value = getattr(self, name)
+            text = value.get_secret_value() if isinstance(value, SecretStr) else value
+            if text is not None and not fits_header(text):
+                raise ValueError(f"`{name}` {NO_HEADER}")
+        return self
+
+    @model_validator(mode="after")
+    def _used(self) -> Self:
+        for name, advice in self.unused.items():
+            if getattr(self, name) is not None:
+                raise ValueError(f"`{name}` has no effect here: {advice}")
         return self
 
     def secrets(self) -> list[str]:
@@ -115,6 +166,8 @@ class Slack(WayOut):
     """Slack: with `token` and `channel` one thread per incident, with `webhook_url` single messages."""
 
     addresses: ClassVar[tuple[str, ...]] = ("webhook_url", "api_url")
+    bases: ClassVar[tuple[str, ...]] = ("api_url",)
+    headers: ClassVar[tuple[str, ...]] = ("token",)
 
     token: SecretStr | None = Field(
         default=None, description="Bot token with chat:write, and channels:history to post nothing twice."
@@ -138,6 +191,7 @@ class PagerDuty(WayOut):
     """PagerDuty, Events API v2."""
 
     addresses: ClassVar[tuple[str, ...]] = ("base_url",)
+    bases: ClassVar[tuple[str, ...]] = addresses
 
     routing_key: SecretStr = Field(description="The integration's routing key.")
     base_url: str = Field(
@@ -150,6 +204,8 @@ class Alertmanager(WayOut):
     """Prometheus Alertmanager, API v2; firing alerts are sent again and again, as it expects."""
 
     addresses: ClassVar[tuple[str, ...]] = ("urls",)
+    bases: ClassVar[tuple[str, ...]] = addresses
+    headers: ClassVar[tuple[str, ...]] = ("bearer_token",)
 
     urls: tuple[str, ...] = Field(min_length=1, description="All its instances, as http://alertmanager:9093.")
     per_minute: int = Field(
@@ -165,11 +221,21 @@ class Alertmanager(WayOut):
     password: SecretStr | None = Field(default=None, description="Password of basic authentication.")
     bearer_token: SecretStr | None = Field(default=None, description="Token, instead of a user.")
 
+    @model_validator(mode="after")
+    def _one_login(self) -> Self:
+        if self.bearer_token is not None and (self.username or self.password is not None):
+            raise ValueError("`bearer_token` and a login by `username` are both set; keep one of them")
+        if ":" in self.username:
+            raise ValueError("`username` may hold no `:`: basic authentication ends it there")
+        _require_whole(self.username, self.password)
+        return self
+
 
 class Webhook(WayOut):
     """A POST to any address: JSON, or a Jinja2 template of yours; signed with HMAC-SHA256 on request."""
 
     addresses: ClassVar[tuple[str, ...]] = ("url",)
+    headers: ClassVar[tuple[str, ...]] = ("content_type", "authorization")
 
     url: SecretStr = Field(description="The address; it may hold a token, so it counts as a secret.")
     template: str = Field(
@@ -186,6 +252,8 @@ class Webhook(WayOut):
 class Email(WayOut):
     """Mail by SMTP."""
 
+    unused: ClassVar[Mapping[str, str]] = {"proxy": "the mail server is reached without a proxy"}
+
     to: tuple[str, ...] = Field(min_length=1, description="Recipients.")
     sender: str = Field(min_length=1, description="The From address.")
     host: str = Field(default="localhost", min_length=1, description="SMTP server.")
@@ -195,6 +263,18 @@ class Email(WayOut):
     )
     username: str = Field(default="", description="User, if the server requires one.")
     password: SecretStr | None = Field(default=None, description="The user's password.")
+
+    @field_validator("host")
+    @classmethod
+    def _one_host(cls, host: str) -> str:
+        if not is_host(host):
+            raise ValueError(NO_HOST)
+        return host
+
+    @model_validator(mode="after")
+    def _one_login(self) -> Self:
+        _require_whole(self.username, self.password)
+        return self
 
 
 class ProducerProperties(FreeForm):
@@ -210,6 +290,11 @@ class ProducerProperties(FreeForm):
 
 class KafkaTopic(WayOut):
     """A Kafka topic: one JSON record per notification, keyed by group."""
+
+    unused: ClassVar[Mapping[str, str]] = {
+        "proxy": "brokers are reached without a proxy",
+        "ca_file": "set `ssl.ca.location` in `properties`",
+    }
 
     topic: str = Field(min_length=1, description="The topic.")
     properties: ProducerProperties = Field(

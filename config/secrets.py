@@ -6,6 +6,7 @@ property `x` may be given as `x_file`: the value is then the content of that fil
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -36,6 +37,11 @@ def as_value(key: str, value: object) -> Value:
     """
     if isinstance(value, SecretStr):
         return value
+    if isinstance(value, Mapping) and value:
+        # A name with dots, written in levels: in the environment by `__`.
+        raise ValueError(f"`{key}` is no property: write its whole name, as `{key}.{next(iter(value))}: …`")
+    if isinstance(value, bool) and is_secret(key):
+        raise ValueError(f"`{key}` is read as a truth value: put quotes around it")
     if not isinstance(value, str | int | float | bool):
         # pydantic turns a ValueError, and only that, into a validation problem.
         raise ValueError(f"`{key}` must be a text, a number or a boolean")  # noqa: TRY004
@@ -49,14 +55,17 @@ def read_secret(key: str, path: object) -> SecretStr:
         text = Path(str(path)).expanduser().read_text(encoding="utf-8-sig").rstrip("\r\n")
         return SecretStr(_whole(f"{key}_file", text))
     except (OSError, UnicodeDecodeError, RuntimeError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        utf_8 = "it is not in UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        reason = getattr(error, "strerror", None) or utf_8
         raise ValueError(f"`{key}_file` names {path}, which cannot be read: {reason}") from error
 
 
 def _whole(key: str, text: str) -> str:
-    """Return the text. Raises ValueError where librdkafka, and no other client, would read a part of it."""
+    """Return the text. Raises ValueError where librdkafka would read a part of it, or no client any of it."""
     if "\0" in text:
         raise ValueError(f"`{key}` holds the character NUL: write it as text in UTF-8")
+    if any("\ud800" <= one <= "\udfff" for one in text):
+        raise ValueError(f"`{key}` holds bytes that are no letters: write it as text in UTF-8")
     return text
 
 

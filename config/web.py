@@ -11,7 +11,9 @@ from typing import Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from rebalance_monitor.config.detection import Section
+from rebalance_monitor.config.hosts import NO_HOST, is_host
 from rebalance_monitor.config.secrets import read_secret
+from rebalance_monitor.config.texts import NO_HEADER, fits_header
 
 MIN_TOKEN = 16
 """Characters that a token has at least."""
@@ -49,19 +51,30 @@ class Web(Section):
         "and `port`, where `host` is one that other machines reach.",
     )
 
+    @field_validator("host")
+    @classmethod
+    def _one_host(cls, host: str) -> str:
+        if not is_host(host):
+            raise ValueError(NO_HOST)
+        return host
+
     @field_validator("proxies")
     @classmethod
     def _networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
         for proxy in proxies:
-            ip_network(proxy)
+            try:
+                ip_network(proxy)
+            except ValueError:
+                # Also for a network with bits behind its mask.
+                raise ValueError(f"must be addresses or networks, as 10.0.0.0/8, not {proxy!r}") from None
         return proxies
 
     @model_validator(mode="after")
     def _guarded(self) -> Self:
         if self.token is not None and self.token_file is not None:
             raise ValueError("`token` and `token_file` are given; keep one")
-        if self.token is not None and len(self.token.get_secret_value()) < MIN_TOKEN:
-            raise ValueError(f"`token` must have at least {MIN_TOKEN} characters")
+        if self.token is not None:
+            _require_token(self.token.get_secret_value(), "`token`")
         if not (self.is_loopback or self.has_token or self.proxies):
             raise ValueError(
                 f"`host` {self.host} can be reached from other machines: set `token_file` (or `token`), "
@@ -109,8 +122,13 @@ class Web(Section):
         if self.token_file is None:
             return None if self.token is None else self.token.get_secret_value()
         token = read_secret("web.token", self.token_file).get_secret_value()
-        if len(token) < MIN_TOKEN:
-            raise ValueError(
-                f"`web.token_file` names {self.token_file}, which must hold at least {MIN_TOKEN} characters"
-            )
+        _require_token(token, f"`web.token_file` names {self.token_file}, whose text")
         return token
+
+
+def _require_token(token: str, what: str) -> None:
+    """Raise ValueError for a token that is too short, or that no header carries."""
+    if len(token) < MIN_TOKEN:
+        raise ValueError(f"{what} must have at least {MIN_TOKEN} characters")
+    if not fits_header(token):
+        raise ValueError(f"{what} {NO_HEADER}")

@@ -6,9 +6,10 @@ protocol, kafka-python takes it for a part of the host. What all three read alik
 
 import re
 
+from rebalance_monitor.config.hosts import is_ipv6, is_name
+
 MAX_PORT = 65_535
-HOST = re.compile(r"[A-Za-z0-9_]+([.-]+[A-Za-z0-9_]+)*\.?")
-IPV6 = re.compile(r"\[[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9._-]+)?\]")
+BRACKETS = re.compile(r"\[(.*)\]")
 
 
 def servers_of(text: str) -> str:
@@ -21,13 +22,17 @@ def servers_of(text: str) -> str:
 
 def _server(text: str) -> str:
     host, colon, port = text.rpartition(":")
-    wrong = _wrong(text) or (not colon and f"has no port: write {text}:9092") or _wrong_host(host)
+    wrong = _wrong(text) or (not colon and _without_colon(text)) or _wrong_host(host)
     if not wrong and not (port.isascii() and port.isdigit() and 1 <= int(port) <= MAX_PORT):
         wrong = f"has no port from 1 to {MAX_PORT}"
     if wrong:
         # What stands before an `@` may be a password.
         raise ValueError(f"has the entry {text.rpartition('@')[2]!r}, which {wrong}")
     return f"{host}:{int(port)}"
+
+
+def _without_colon(text: str) -> str:
+    return "is a port alone: write host:port" if text.isdigit() else f"has no port: write {text}:9092"
 
 
 def _wrong(text: str) -> str:
@@ -40,5 +45,7 @@ def _wrong(text: str) -> str:
 
 def _wrong_host(host: str) -> str:
     if ":" in host or "[" in host:
-        return "" if IPV6.fullmatch(host) else "is not `host:port`: write an IPv6 address as [::1]:9092"
-    return "" if HOST.fullmatch(host) and ".." not in host else "is not `host:port`"
+        found = BRACKETS.fullmatch(host)
+        fits = found is not None and is_ipv6(found[1])
+        return "" if fits else "is not `host:port`: write an IPv6 address as [::1]:9092"
+    return "" if is_name(host) else "is not `host:port`"

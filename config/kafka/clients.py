@@ -41,13 +41,15 @@ class FreeForm(BaseModel):
     def _hold(cls, raw: object) -> object:
         if not isinstance(raw, Mapping):
             return raw
+        # What YAML takes for nothing or for a truth value is a name as well: `null`, `yes`.
+        given = {str(key): value for key, value in raw.items()}
         spelt: dict[str, str] = {}
-        for key in map(str, raw):
+        for key in given:
             name = cls.own_name(key)
             if name in spelt:
                 raise ValueError(f"`{spelt[name]}` and `{key}` both set `{name}`; keep one of them")
             spelt[name] = key
-        return {name: cls._read(name, key, raw[key]) for name, key in spelt.items()}
+        return {name: cls._read(name, key, given[key]) for name, key in spelt.items()}
 
     @classmethod
     def own_name(cls, key: str) -> str:

@@ -28,6 +28,7 @@ from rebalance_monitor.config.kafka.logins import (
     login_problems,
     token_trust,
 )
+from rebalance_monitor.config.texts import MOST
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOOKUPS = ("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only")
@@ -58,8 +59,6 @@ NUMBERS = (
     "fetch.max.bytes",
     "max.partition.fetch.bytes",
 )
-MOST = 2**31 - 1
-"""The largest number that Java and librdkafka take alike."""
 REACH = ("bootstrap.", "security.", "sasl.", "ssl.")
 """How the names begin of the properties that say how a cluster is reached."""
 # Java's own spellings: taken apart by `translated`, or of no meaning to PEM files.

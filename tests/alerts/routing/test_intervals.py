@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-import yaml
 
 from rebalance_monitor.alerts.setup.periods import interval_of
 from rebalance_monitor.config.alerts import TimeInterval
+from rebalance_monitor.config.texts import from_yaml
 
 
 def holds(at: datetime, **fields: object) -> bool:
@@ -53,8 +53,9 @@ def test_the_day_is_that_of_the_zone() -> None:
 
 
 def test_times_without_quotes_are_times() -> None:
-    # To YAML 17:00 is a number in base 60.
-    office = {"times": [{"start_time": "09:00", "end_time": 1020}]}
+    # To YAML 1.1 17:00 is a number in base 60.
+    office = from_yaml("times: [{start_time: 09:00, end_time: 17:00}]")
+    assert isinstance(office, dict)
     assert holds(datetime(2026, 11, 20, 16, 59, tzinfo=UTC), **office)
     assert not holds(datetime(2026, 11, 20, 17, 0, tzinfo=UTC), **office)
 
@@ -64,7 +65,8 @@ def test_times_without_quotes_are_times() -> None:
 def test_days_months_and_years_without_quotes_keep_their_meaning(field: str, written: str) -> None:
     if field == "months":
         written = written.replace("-3:-1, ", "")
-    fields = yaml.safe_load(f"{{{field}: {written}, years: [2026, 2027:2028]}}")
+    fields = from_yaml(f"{{{field}: {written}, years: [2026, 2027:2028]}}")
+    assert isinstance(fields, dict)
     assert holds(datetime(2026, 1, 1, 12, tzinfo=UTC), **fields)
     assert not holds(datetime(2026, 6, 6, 12, tzinfo=UTC), **fields)
     assert not holds(datetime(2029, 1, 1, 12, tzinfo=UTC), **fields)

@@ -235,7 +235,7 @@ def test_an_empty_secret_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("proxy", "said"),
     [
-        ("http://user:hunter2@ho\x7fst:80", "`proxy` cannot be used: its address is malformed"),
+        ("http://user:hunter2@\N{SNOWMAN}.example:80", "`proxy` cannot be used: its address is malformed"),
         ("socks5://user:hunter2@host:1080", "`proxy` cannot be used: a SOCKS proxy needs the Python package"),
     ],
 )

@@ -236,4 +236,44 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"storage": {"path": "a\0b"}}, "must be a path or URI of up to 1024 printable characters"),
     ({"spark": {"spark.master ": "local[2]"}}, "its name must begin with `spark.` and have no blanks"),
     ({"trigger": "٣s"}, "`trigger` in the file {tmp}/c.yaml: '٣s' is no duration"),
+    ({"kafka": {"bootstrap_servers": "[:::::]:9092"}}, "write an IPv6 address as [::1]:9092"),
+    ({"kafka": {"bootstrap_servers": "10.0.0.256:9092"}}, "has the entry '10.0.0.256:9092', which is not"),
+    ({"kafka": {"bootstrap_servers": "9092"}}, "which is a port alone: write host:port"),
+    ({"kafka": {"security": {"protocol": "SSL"}}}, "write its whole name, as `security.protocol: …`"),
+    (
+        {"cluster_name": "prod\x1b[31m"},
+        "`cluster_name` holds the character U+001B: write one",
+    ),
+    ({"web": {"host": "http://localhost"}}, "must be a host's name or address, without scheme, port and"),
+    (
+        {"web": {"token": f"{SECRET}{SECRET}é"}},
+        "`token` must be letters, digits and signs of ASCII, without blanks around",
+    ),
+    ({"web": {"proxies": ["10.0.0.1/8"]}}, "must be addresses or networks, as 10.0.0.0/8, not '10.0.0.1/8'"),
+    (
+        {"alerts": alerting(webhook=HOOK | {"authorization": f"Bearer {SECRET}\nX: y"})},
+        "`authorization` holds a line break",
+    ),
+    ({"alerts": alerting(webhook={"url": f"https://a..example/{SECRET}"})}, "`url` must name a host"),
+    (
+        {"alerts": alerting(alertmanager={"urls": ["http://alertmanager:9093/#/alerts"]})},
+        "`urls` must be the address of the service alone, without `?` and `#`",
+    ),
+    (
+        {"alerts": alerting(alertmanager={"urls": ["http://alertmanager:9093"], "password": SECRET})},
+        "`username` is missing: the service would be asked without a login",
+    ),
+    (
+        {"alerts": alerting(email={"to": ["a@b.example"], "sender": "m@b.example", "host": "smtp://mail"})},
+        "must be a host's name or address, without scheme, port and brackets",
+    ),
+    (
+        {"alerts": alerting(kafka={"topic": "t", "proxy": f"http://u:{SECRET}@proxy:1"})},
+        "`proxy` has no effect here: brokers are reached without a proxy",
+    ),
+    (
+        {"alerts": alerting(webhook=HOOK | {"timeout": "1h"})},
+        "must be at most 10m: other alerts",
+    ),
+    ({"source": {"skip": {3: 2**63}}}, "`skip` names a partition or an offset that no topic has"),
 ]
