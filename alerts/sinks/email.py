@@ -216,6 +216,9 @@ def _leave(server: smtplib.SMTP) -> None:
 
 # smtplib's own words, with the code of a refusal, for more than it reads of a line.
 TOO_LONG = "Line too long."
+BROKEN_OFF = (
+    "the mail server broke off the connection, or is none: is it the right port, and is `security` right?"
+)
 
 
 def _refused(error: smtplib.SMTPException) -> SinkError:
@@ -227,7 +230,13 @@ def _refused(error: smtplib.SMTPException) -> SinkError:
     if isinstance(error, smtplib.SMTPResponseException) and error.smtp_error == TOO_LONG:
         return SinkError("what answers is no mail server: its line has no end")
     if isinstance(error, smtplib.SMTPResponseException):
-        why = f"the mail server answered {error.smtp_code} ({type(error).__name__})"
+        login = ": the username or the password is wrong"
+        advice = login if isinstance(error, smtplib.SMTPAuthenticationError) else f" ({type(error).__name__})"
+        why = f"the mail server answered {error.smtp_code}{advice}"
         return SinkError(why, permanent=error.smtp_code >= 500)  # noqa: PLR2004 - SMTP's permanent
-    permanent = isinstance(error, smtplib.SMTPNotSupportedError)
-    return SinkError(f"the mail server failed: {type(error).__name__}", permanent=permanent)
+    if isinstance(error, smtplib.SMTPServerDisconnected):
+        return SinkError(BROKEN_OFF)
+    if isinstance(error, smtplib.SMTPNotSupportedError):
+        # smtplib's own words, which name the extension and nothing else.
+        return SinkError(f"the mail server lacks what is asked of it: {error}", permanent=True)
+    return SinkError(f"the mail server failed: {type(error).__name__}")

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
@@ -129,14 +130,14 @@ class Poster:
                 extensions={"trace": _trace_connections(whole)},
             ) as answer:
                 return Response(answer.status_code, answer.headers, _head(answer, self._timeout_s))
+        except (httpx.LocalProtocolError, httpx.InvalidURL, ValueError) as error:
+            why = f"the address or a header for {self._what} is malformed: {type(error).__name__}"
+            raise SinkError(why, permanent=True) from None
         except (httpx.HTTPError, httpx.StreamError, OSError) as error:
             if whole.has_passed:
                 why = f"did not answer within {STEPS * self._timeout_s:.0f} s"
                 raise SinkError(f"{self._what} {why}") from None
             raise unreached(self._what, error) from None
-        except (httpx.InvalidURL, ValueError) as error:
-            why = f"the address or a header for {self._what} is malformed: {type(error).__name__}"
-            raise SinkError(why, permanent=True) from None
 
 
 def _client(net: Net, tls: ssl.SSLContext) -> httpx.Client:
@@ -195,6 +196,8 @@ def unreached(what: str, error: BaseException) -> SinkError:
     for kind, why in UNREACHED:
         if any(isinstance(one, kind) for one in behind):
             return SinkError(f"{what} cannot be reached: {why}")
+    if any(isinstance(one, NO_HTTP) for one in behind):
+        return SinkError(f"{what} {NO_ANSWER}")
     return SinkError(f"{what} cannot be reached: {type(error).__name__}")
 
 
@@ -220,6 +223,10 @@ UNREACHED: tuple[tuple[type[BaseException], str], ...] = (
     (httpx.TimeoutException, "no answer in time"),
     (ConnectionResetError, "the connection is reset"),
 )
+
+
+NO_HTTP = (httpx.RemoteProtocolError, httpx.DecodingError, HTTPException)
+NO_ANSWER = "does not speak HTTP, or breaks off its answer: is it the right port, and does it want https://?"
 
 
 def refusal(what: str, answer: Response, now_ms: int, said: str = "") -> SinkError:
@@ -266,8 +273,12 @@ def retry_after(value: str | None, now_ms: int) -> float | None:
     return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None  # noqa: PLR0124 - NaN
 
 
+REDIRECT = "a redirect, which is not followed: give the address behind it"
 # What a refusal mostly means.
 HINTS = {
+    **dict.fromkeys(
+        (301, 302, 303, 307, 308), "a redirect, which is not followed: give the address behind it"
+    ),
     401: "the token or password is wrong or has expired",
     403: "the token does not have the permission for it",
     404: "not found: the path of the address is wrong, or its target was removed",

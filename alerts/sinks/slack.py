@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from http.client import HTTPException
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from slack_sdk.errors import SlackClientError
 
@@ -29,7 +29,6 @@ from rebalance_monitor.alerts.sinks.slack_client import SlackClient
 
 if TYPE_CHECKING:
     from pydantic import SecretStr
-    from slack_sdk.web import SlackResponse
 
     from rebalance_monitor.alerts.messages.blocks import Message
     from rebalance_monitor.alerts.messages.notification import Notification
@@ -154,11 +153,11 @@ class SlackSink:
         """Post or edit and return the message's ts; where Slack refuses the blocks, without them."""
         sent = {**content, "channel": self._channel}
         try:
-            return str(self._call(method, sent)["ts"])
+            return _ts_of(self._call(method, sent))
         except slack_errors.RefusedError as refused:
             if refused.error not in slack_errors.BAD_BLOCKS:
                 raise
-        return str(self._call(method, {**sent, **blocks.render_text(message)})["ts"])
+        return _ts_of(self._call(method, {**sent, **blocks.render_text(message)}))
 
     def _search(self, method: str, wanted: Json, keys: dict[str, str]) -> Json | None:
         """Return the first listed message with these keys; None also without permission to read."""
@@ -171,21 +170,40 @@ class SlackSink:
                 if refused.error in slack_errors.CANNOT_SEARCH:
                     return None
                 raise
-            found = next((message for message in page.get("messages") or [] if _carries(message, keys)), None)
-            cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+            try:
+                listed = page.get("messages") or []
+                found = next((message for message in listed if _carries(message, keys)), None)
+                cursor = (page.get("response_metadata") or {}).get("next_cursor") or ""
+            except UNLIKE as error:
+                raise slack_errors.unlike_slack() from error
             if found is not None or not cursor:
                 return found
         return None
 
-    def _call(self, method: str, arguments: Json) -> SlackResponse:
+    def _call(self, method: str, arguments: Json) -> Json:
         try:
             if method.startswith("chat."):
-                return self._client.api_call(method, json=arguments)
-            return self._client.api_call(method, http_verb="GET", params=arguments)
+                answer = self._client.api_call(method, json=arguments)
+            else:
+                answer = self._client.api_call(method, http_verb="GET", params=arguments)
         except SlackClientError as error:
             raise slack_errors.refused(error) from None
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, HTTPException) as error:
             raise unreached("Slack", error) from None
+        except UNLIKE as error:
+            raise slack_errors.unlike_slack() from error
+        return cast("Json", answer.data)
+
+
+UNLIKE = (ValueError, TypeError, AttributeError, LookupError, RecursionError)
+"""What Slack's library, and reading an answer, raise for one that is not Slack's."""
+
+
+def _ts_of(answer: Json) -> str:
+    ts = answer.get("ts")
+    if not isinstance(ts, str):
+        raise slack_errors.unlike_slack()
+    return ts
 
 
 def _news(notification: Notification) -> Message:

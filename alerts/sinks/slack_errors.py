@@ -12,7 +12,7 @@ import time
 from slack_sdk.errors import SlackApiError, SlackClientError
 
 from rebalance_monitor.alerts.messages.notification import SinkError
-from rebalance_monitor.alerts.sinks.http import RETRYABLE, WEB_PAGE, is_page, retry_after
+from rebalance_monitor.alerts.sinks.http import HINTS, RETRYABLE, WEB_PAGE, is_page, retry_after
 
 UNEDITABLE = {"message_not_found", "edit_window_closed", "cant_update_message"}
 BAD_BLOCKS = {
@@ -70,6 +70,13 @@ def refused(error: SlackClientError) -> SinkError:
     said = data.get("error") if isinstance(data, dict) else None
     if isinstance(said, str) and _CODE.fullmatch(said):
         return RefusedError(said, permanent=said not in TRANSIENT and not passes, retry_after_s=wait)
-    page = f", {WEB_PAGE}" if is_page(str(headers.get("content-type", ""))) else ""
     is_refused = status >= 300 and not passes  # noqa: PLR2004 - as HTTP has it: not done
-    return SinkError(f"Slack answered {status}{page}", permanent=is_refused, retry_after_s=wait)
+    hint = HINTS.get(status) if is_refused else None
+    advice = WEB_PAGE if is_page(str(headers.get("content-type", ""))) else hint
+    why = f"Slack answered {status}" + (f", {advice}" if advice else "")
+    return SinkError(why, permanent=is_refused, retry_after_s=wait)
+
+
+def unlike_slack() -> SinkError:
+    """Return the error for an answer that Slack's API never gives: another service stands there."""
+    return SinkError("what answers is not Slack's API: does the address lead to it?")

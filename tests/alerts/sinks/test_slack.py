@@ -230,7 +230,9 @@ def test_the_token_goes_to_no_other_host_whatever_slack_or_a_proxy_answers(
         net = replace(NET, proxy=SecretStr(fake.url)) if proxied else NET
         sink = SlackSink("team", SecretStr(TOKEN), CHANNEL, base_url=fake.api, net=net)
         fake.script.append(Answer(status, b"", {"Location": f"{other.api}chat.postMessage"}))
-        with pytest.raises(SinkError, match=f"^Slack answered {status}$") as raised:
+        with pytest.raises(
+            SinkError, match=f"^Slack answered {status}, a redirect, which is not followed"
+        ) as raised:
             sink.send(note(), NOW)
         assert other.calls == []
     assert raised.value.permanent

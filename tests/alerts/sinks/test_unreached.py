@@ -163,3 +163,61 @@ def test_a_channel_beside_a_webhook_is_refused() -> None:
     slack = {"webhook_url": "https://hooks.slack.example/x", "channel": "C0123ABCD"}
     with pytest.raises(ConfigError, match="`channel` goes with `token`"):
         load(flags={"alerts": {"receivers": [{"name": "a", "slack": slack}], "route": {"receiver": "a"}}})
+
+
+NOT_HTTP = (
+    b"SSH-2.0-OpenSSH\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"HTTP/1.1 200 OK\r\nX: " + b"a" * 200_000 + b"\r\n\r\n",
+)
+
+
+@pytest.mark.parametrize("answer", NOT_HTTP, ids=["ssh", "chunks", "header"])
+def test_what_answers_without_http_is_not_called_away(answer: bytes) -> None:
+    """The network is fine: the words lead to the port and the address."""
+    for ask in (told, told_by_slack):
+        with server(answer) as port:
+            error = ask(f"http://127.0.0.1:{port}/")
+        assert "does not speak HTTP, or breaks off its answer" in str(error)
+        assert not error.permanent
+
+
+NOT_SLACKS = {
+    "a list": (b"[1]", ""),
+    "nesting": (b'{"ok":' + b"[" * 100_000, ""),
+    "no time": (b'{"ok": true, "messages": [1]}', ""),
+    "an encoding": (b"\xff", "; charset=nope"),
+    "bytes": (b"\xff\xfe", ""),
+}
+
+
+@pytest.mark.parametrize(("body", "charset"), NOT_SLACKS.values(), ids=NOT_SLACKS)
+def test_an_answer_that_slack_never_gives_is_no_bug_of_ours(body: bytes, charset: str) -> None:
+    status = 400 if charset else 200
+    head = answered(status, f"application/json{charset}").replace(b"Length: 0", b"Length: %d" % len(body))
+    with server(head + body) as port:
+        assert "what answers is not Slack's API" in str(told_by_slack(f"http://127.0.0.1:{port}/"))
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_a_redirect_is_refused_with_what_to_do(status: int) -> None:
+    for ask in (told, told_by_slack):
+        with server(answered(status)) as port:
+            error = ask(f"http://127.0.0.1:{port}/")
+        assert f"answered {status}, a redirect, which is not followed" in str(error)
+        assert error.permanent
+
+
+def test_a_header_that_http_does_not_carry_is_not_the_networks_fault() -> None:
+    poster = Poster("the webhook", Net(2.0))
+    with server(answered(200)) as port, poster, pytest.raises(SinkError, match="is malformed") as caught:
+        poster.post(f"http://127.0.0.1:{port}/", b"{}", {"Authorization": "Bearer hunter2\n"}, 0)
+    assert caught.value.permanent
+    assert "hunter2" not in str(caught.value)
+
+
+def told_by_slack(url: str) -> SinkError:
+    sink = SlackSink("slack", SecretStr("xoxb-1"), "C0123ABCD", base_url=url, net=Net(2.0))
+    with pytest.raises(SinkError) as caught:
+        sink.send(note(), NOW)
+    return caught.value
