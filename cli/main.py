@@ -66,7 +66,7 @@ def _print_error(error: BaseException, code: ExitCode) -> None:
     text = "interrupted" if code is ExitCode.INTERRUPTED else str(error)
     if isinstance(error, gaierror):
         text = f"a host's name is not known: {error.strerror}; check those configured, and `localhost`"
-    elif isinstance(error, OSError):
+    elif isinstance(error, OSError) and error.errno is not None:
         text = f"{error.filename or 'a file or a connection'} cannot be used: {error.strerror or error}"
     if structlog.is_configured():
         structlog.get_logger().debug("where it came from", exc_info=error)

@@ -51,6 +51,8 @@ PLAIN = {
     "float_parsing": "must be a number",
     "bool_parsing": "must be true or false",
     "missing": "is missing",
+    "string_too_short": "must not be empty",
+    "too_short": "must not be empty",
 }
 
 _FOR_SECTIONS = frozenset({"model_type", "model_attributes_type"})
@@ -241,6 +243,10 @@ def _sentence(detail: ErrorDetails, layers: Mapping[str, Tree]) -> str:
     message = message[0].lower() + message[1:]
     if not path:
         return message
+    if detail["type"] == "string_pattern_mismatch":
+        # The pattern itself is for programs.
+        field = _section(path[:-1]).model_fields.get(path[-1])
+        message = f"does not fit: {((field and field.description) or 'see the reference').rstrip('.')}"
     value = detail["input"]
     hidden = is_secret(key) or is_secret_field(_section(path[:-1]), path[-1])
     # A text where a section belongs may be the secret that belongs into it.

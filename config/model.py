@@ -24,6 +24,8 @@ from rebalance_monitor.config.web import Web
 
 ENVIRONMENT_PREFIX = "REBALANCE_MONITOR_"
 LONGEST_PATH = 1_024
+# `$HOME/x`, `${BUCKET}`: a shell's words.
+UNFILLED = re.compile(r"\$(\{|[A-Za-z_])")
 LAST_OFFSET = 2**63 - 2
 # A scheme (or a drive of another system) without a slash behind it, or with nothing but slashes.
 SCHEME_ALONE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:([^/].*|/*)")
@@ -112,6 +114,10 @@ class Storage(Section):
         if SCHEME_ALONE.fullmatch(given):
             # Without a quote: it may hold credentials.
             raise ValueError("names no place: write a path, or a URI such as s3://bucket/monitor")
+        if given != given.strip():
+            raise ValueError("begins or ends with a blank: leave it out")
+        if UNFILLED.search(given):
+            raise ValueError("holds a `$`, which nobody fills in: write the whole path")
         if not given.isprintable() or len(given) > LONGEST_PATH:
             raise ValueError(f"must be a path or URI of up to {LONGEST_PATH} printable characters")
         return given

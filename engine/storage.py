@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.checkpoints.errors import FolderError
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.checkpoints.storage.owned import make_folder
 from rebalance_monitor.checkpoints.storage.places import is_remote, place_at
@@ -138,4 +139,17 @@ def storage_at(path: str | os.PathLike[str], remote: str = "") -> Storage:
     `remote`: where Spark's checkpoint lies, "" for in it. Raises FolderError.
     """
     place = place_at(path)
-    return Storage(expanded(place).resolve() if isinstance(place, Path) else place, remote)
+    return Storage(_absolute(place) if isinstance(place, Path) else place, remote)
+
+
+def _absolute(path: Path) -> Path:
+    whole = expanded(path)
+    try:
+        whole.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        # Made at the start, or reported with what stands in its way.
+        pass
+    except OSError as error:
+        # A circle of links, a name that is too long, a folder above that may not be entered.
+        raise FolderError(f"{whole} cannot be used: {error.strerror}. Correct `storage.path`.") from None
+    return whole.resolve()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.alerts.setup.receivers import sinks_of
 from rebalance_monitor.alerts.setup.setup import rules_of
 from rebalance_monitor.checkpoints.storage.places import is_elsewhere
-from rebalance_monitor.checkpoints.storage.remote_place import require_no_secret
+from rebalance_monitor.checkpoints.storage.remote_place import require_no_secret, without_questions
 from rebalance_monitor.cluster.clients.properties import java_properties, portable
 from rebalance_monitor.cluster.clients.tls_files import require_usable
 from rebalance_monitor.cluster.clients.trial import require_accepted
@@ -82,7 +82,7 @@ def _storage(settings: Settings) -> None:
     if needs_hadoop(path) or (is_platform(os.environ) and is_elsewhere(path)):
         require_no_secret(path)
         return
-    root = storage_at(path, settings.storage.checkpoint).root
+    root = storage_at(without_questions(path), settings.storage.checkpoint).root
     there = (
         next((one for one in (root, *root.parents) if one.exists()), None) if isinstance(root, Path) else None
     )

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from rebalance_monitor.checkpoints.errors import FolderError, UnreachableError, first_line
+from rebalance_monitor.checkpoints.errors import FolderError, StoreError, UnreachableError, first_line
 from rebalance_monitor.checkpoints.storage.hadoop import HadoopFiles, connected, hadoop_files
 from rebalance_monitor.checkpoints.storage.hadoop_jvm import jvm_for
 from rebalance_monitor.checkpoints.storage.mounts import name_for_spark
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 BY_ARROW = {"s3": Replacing.WHOLE, "gcs": Replacing.WHOLE, "abfs": Replacing.COPIED}
 FOR_SPARK = {"s3": "s3a", "gcs": "gs"}
+LOCATED = frozenset({"region", "endpoint_override"})
+"""Options of a URI that say where a bucket of S3 lies."""
+NO_NETWORK = "NETWORK_CONNECTION"
+"""The AWS library's word for a network that may be back later."""
 SECRET_OPTIONS = frozenset(
     {"account_key", "client_secret", "sas_token", "access_key", "secret_key", "session_token"}
 )
@@ -196,8 +200,16 @@ def require_no_secret(uri: str) -> None:
         raise FolderError(f"storage.path has the secret {secret!r} among its options: it would be printed.")
 
 
+def without_questions(uri: str) -> str:
+    """Return a URI that opens without a question to a store: S3 is asked for a region that is not given."""
+    parts = urlsplit(uri)
+    if SCHEMES.get(parts.scheme, parts.scheme) != "s3" or LOCATED & parse_qs(parts.query).keys():
+        return uri
+    return f"{uri}{'&' if parts.query else '?'}region=us-east-1"
+
+
 def remote_at(uri: str) -> RemotePlace:
-    """Return the folder that `uri` names. Raises FolderError; asks nothing of an object store yet."""
+    """Return the folder that `uri` names. Raises FolderError; StoreError where S3 is asked for a region."""
     require_no_secret(uri)
     parts = urlsplit(uri)
     plain = uri.partition("?")[0].rstrip("/")
@@ -207,6 +219,11 @@ def remote_at(uri: str) -> RemotePlace:
     try:
         filesystem, base = _opened(uri, SCHEMES.get(parts.scheme, parts.scheme))
     except (pa.ArrowException, ValueError, OSError, NotImplementedError) as error:
+        if NO_NETWORK in str(error):
+            why = f"{plain} does not answer: {first_line(error).rstrip('.')}"
+            raise StoreError(
+                f"{why}. A region in the URI, as ?region=eu-central-1, saves this question."
+            ) from None
         raise FolderError(
             f"{plain} cannot be used: {first_line(error).rstrip('.')}.{_advice(parts.scheme)}"
         ) from error

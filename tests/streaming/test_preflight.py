@@ -178,3 +178,12 @@ def test_a_platforms_own_jvm_alone_says_whether_it_has_a_file_system(
     assert [problem for problem in problems_of(settings) if scheme in problem] == []
     secret = load(flags={"storage.path": f"{uri}?secret_key=x", "kafka.bootstrap_servers": "b:9092"})
     assert any("it would be printed" in problem for problem in problems_of(secret))
+
+
+def test_a_check_asks_nobody_where_a_bucket_lies() -> None:
+    """pyarrow asks AWS for the region of a bucket that has none in its URI: a check needs no network."""
+    for uri in ("s3://bucket/monitor", "S3://bucket/monitor", "s3a://bucket/monitor?scheme=https"):
+        settings = load(flags={"storage.path": uri, "kafka.bootstrap_servers": "b:9092"})
+        assert not list(problems_of(settings))
+    settings = load(flags={"storage.path": "s3:///monitor", "kafka.bootstrap_servers": "b:9092"})
+    assert any("Missing bucket name" in problem for problem in problems_of(settings))

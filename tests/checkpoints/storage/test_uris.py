@@ -58,3 +58,14 @@ def test_a_checkpoint_elsewhere_lies_in_a_folder_of_the_storages_own(tmp_path: P
     storage.states.mkdir()
     storage.name.write_text("m7f3a00000001")
     assert storage.location(2) == "hdfs://name/x/m7f3a00000001/2"
+
+
+def test_a_path_that_no_system_call_takes_is_refused_by_name(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    for path, says in ((tmp_path / "a" / "x", "symbolic links"), (tmp_path / ("a" * 256), "too long")):
+        with pytest.raises(FolderError, match=says) as refused:
+            storage_at(path)
+        assert str(path) in str(refused.value)
+    (tmp_path / "file").touch()
+    assert storage_at(tmp_path / "file" / "x").root == tmp_path / "file" / "x"

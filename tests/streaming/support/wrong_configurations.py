@@ -276,4 +276,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         "must be at most 10m: other alerts",
     ),
     ({"source": {"skip": {3: 2**63}}}, "`skip` names a partition or an offset that no topic has"),
+    ({"storage": {"path": "${DATA}/monitor"}}, "holds a `$`, which nobody fills in: write the whole path"),
+    ({"storage": {"path": " /data"}}, "begins or ends with a blank: leave it out"),
+    ({"web": {"url": "monitor.example"}}, "`web.url` in the file {tmp}/c.yaml: does not fit: Address under"),
 ]
