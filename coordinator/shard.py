@@ -30,6 +30,7 @@ from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_group
 from rebalance_monitor.coordinator.modern import epoch_group
 from rebalance_monitor.coordinator.rebalance import visits
 from rebalance_monitor.coordinator.state.group_state import GroupState
+from rebalance_monitor.coordinator.state.roster import Roster
 from rebalance_monitor.coordinator.state.shard_state import PendingRemoval, ShardState
 from rebalance_monitor.coordinator.state.store import GroupStore
 from rebalance_monitor.coordinator.state.wakes import Wakes
@@ -231,10 +232,9 @@ class ShardCoordinator:
             listed = rows.listed_partitions(partitions)
             if topic_names.on_run(group, listed, at):
                 self._owners.pop(row.group, None)
-        owned = self._owners.get(row.group)
-        if owned is None:
-            owned = self._owners[row.group] = Owners(group)
-        begun = trace.fold(group, at, partitions, offsets, owned)
+        begun = trace.fold(group, at, partitions, offsets, self._owned(row.group, group))
+        if isinstance(group.members, Roster):
+            group.members.commit(begun)
         group.resumed_at = min(group.resumed_at, row.record_ts)
         silent = [member for member in begun if member.silent_id]
         if not silent and not group.stuck.suspected:
@@ -243,6 +243,13 @@ class ShardCoordinator:
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         found = stuck_rebalances.settle(group, scene, "withdrawn") if group.stuck.suspected and begun else []
         return _outputs(found + silent_members.on_commit(group, scene, silent, at))
+
+    def _owned(self, name: str, group: GroupState) -> Owners:
+        """Return the owners of the group's partitions now."""
+        owned = self._owners.get(name)
+        if owned is None or (owned.is_stale and not owned.catch_up(group)):
+            owned = self._owners[name] = Owners(group)
+        return owned
 
     def _on_record(self, row: Row, *, history: bool) -> list[Output]:
         self.state.records += 1
@@ -254,7 +261,8 @@ class ShardCoordinator:
             count(self.state, found.reason, row, "")
             return []
         scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-        self._owners.pop(row.group, None)
+        if (owned := self._owners.get(row.group)) is not None:
+            owned.is_stale = True
         if found.value is None and row.group not in self.state.groups:
             self.state.orphans.pop(row.group, None)
             return []
@@ -278,6 +286,7 @@ class ShardCoordinator:
             return []
         group = self._group(row.group)
         group.wake = 0
+        self._owners.pop(row.group, None)
         return _outputs(classic_group.on_value(group, found.value, scene, size))
 
     def _on_epochs(self, row: Row, found: Decoded, scene: Scene) -> list[Output]:
@@ -303,6 +312,7 @@ class ShardCoordinator:
     def _hold(self, scene: Scene) -> None:
         """Take the group out; the next row decides whether it was removed or migrated."""
         gone = self.state.groups.pop(scene.group)
+        self._owners.pop(scene.group, None)
         self.state.pending = PendingRemoval(scene.group, scene.offset, scene.ts, scene.history, gone)
 
     def _decide_pending(self, row: Row, held: PendingRemoval) -> list[Output]:
@@ -344,6 +354,7 @@ class ShardCoordinator:
         out = _outputs(found)
         if empty_groups.retired(state, settings, now):
             del self.state.groups[group]
+            self._owners.pop(group, None)
             publishing.forget(self.state, group)
             return [*out, *_outputs(close_incidents.ended(state, scene, "expired")), RemovedOut(group)]
         ends = silent_members.countdown(state, now, moment.ahead)

@@ -6,6 +6,7 @@ it (compressed) and as Python holds it; that of one group also after each of for
 with fitted slopes and writes build/bench/growth.json.
 
     python -m bench.core.growth --groups 1000 --groups 10000 --groups 100000
+    python -m bench.core.growth --removals 1000 --removals 16000    KIP-848 groups that lose half of them
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import struct
 import time
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,10 +25,12 @@ import pyarrow as pa
 
 from bench.traffic.mix import Group, Message, Mix, groups_of, new_generation, request
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.engine.batch.step import OutRow, Plan, step
 from rebalance_monitor.streaming.rows.lanes import Lanes
 from rebalance_monitor.streaming.rows.packing import Unpacked, packed
+from tests.coordinator.support.epochs import Epochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -166,6 +169,35 @@ def table(name: str, cells: list[tuple[int, int, int]]) -> list[dict[str, float]
     return rows
 
 
+def removal(members: int) -> dict[str, float]:
+    """Give what the removal of each second one costs (CPU-ms), and each member before it (µs)."""
+    topic, ids, removed = Epochs(), [f"{number:022}" for number in range(members)], members // 2
+    for name in ids:
+        topic.metadata(0, name)
+    topic.bump(0, 1)
+    topic.target(0, 1)
+    for number, name in enumerate(ids):
+        topic.ack(0, name, 1, (number,))
+    for turn in range(3):
+        for number in range(members):
+            topic.commit(1_000 + turn * 5_000, {number: turn})
+    begun = len(topic.rows)
+    for number, name in enumerate(ids[:removed]):
+        at = 60_000 + 10 * number
+        topic.leave(at, name, number + 2)
+        topic.target(at, number + 2)
+        topic.ack(at, ids[-1 - number], number + 2, (members - 1 - number,))
+        topic.commit(at, {members - 1 - number: 100})
+    shard = ShardCoordinator(new_shard_state(topic.shard, 0, None), DetectionSettings(), "bench")
+    times = [time.process_time()]
+    for rows in (topic.rows[:begun], topic.rows[begun:]):
+        for row in rows:
+            shard.on_row(row)
+        times.append(time.process_time())
+    filled, spent = (after - before for before, after in pairwise(times))
+    return {"members": members, "filled_us": filled / members * 1e6, "removal_ms": spent / removed * 1e3}
+
+
 def exponent(rows: list[dict[str, float]], by: str, column: str) -> float:
     """Fit log(column) against log(by)."""
     points = [(row[by], row[column]) for row in rows if row[column] > 0]
@@ -180,7 +212,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--groups", type=int, action="append")
     parser.add_argument("--members", type=int, action="append")
+    parser.add_argument("--removals", type=int, action="append", help="members of a KIP-848 group")
     options = parser.parse_args()
+    for members in options.removals or ():
+        found = removal(members)
+        print("  ".join(f"{name} {value:,.2f}" for name, value in found.items()), flush=True)
+    if options.removals:
+        return
     by_groups = table("groups", [(n, 3, 10) for n in options.groups or (1_000, 10_000, 100_000)])
     cells = [(max(1, 20_000 // (10 * n)), n, 10 * n) for n in options.members or (1, 10, 100, 1_000)]
     by_members = table("members", cells)

@@ -2,6 +2,9 @@
 
 A group commits the same partitions in the same order again and again. So the owners of a run's places are
 computed once per list of partitions (bytes) and assignment; after that a member's share is a slice.
+
+A record of a classic group is a new assignment of all members. A record of an epoch-based group changes one
+member, between the commits of the others: then only this member's partitions are looked at again.
 """
 
 from __future__ import annotations
@@ -12,10 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rebalance_monitor.coordinator.commits import topic_names
+from rebalance_monitor.coordinator.state.roster import Roster
 from rebalance_monitor.decoders.rows import listed_partitions
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 _MAX_PLANS = 64
 _MAX_KNOWN, _KNOWN_WIDTH, _KNOWN_BYTES = 16_384, 64, 1_024
@@ -39,6 +45,10 @@ class Places(NamedTuple):
 Plan = tuple[Struct, tuple[Places, ...]]
 """The form of a run's offsets, and the places of each member."""
 
+Partition = tuple[str, int]
+Owned = dict[Partition, tuple[int, int]]
+"""(topic, partition) -> place of the member among `Owners.members`, index into its offsets."""
+
 _packed = msgspec.msgpack.Encoder().encode
 
 # Pure memory of what `_plan` gave last. The groups of one application share topic and assignment, and every
@@ -47,16 +57,37 @@ _known: dict[tuple[bytes, bytes], Plan] = {}
 
 
 class Owners:
-    """The owner of each partition under the current assignment of a group; valid until its next record."""
+    """The owner of each partition under the current assignment of a group; valid until its next record.
 
-    __slots__ = ("_layout", "_owned", "_plans", "_state")
+    `members`: in the order of the places that plans name. `is_stale`: there has been a record since.
+    """
+
+    __slots__ = ("_follows", "_layout", "_owned", "_plans", "_state", "is_stale", "members")
 
     def __init__(self, state: GroupState) -> None:
         self._state = state
         self._plans: dict[bytes, Plan] = {}
-        self._owned: dict[tuple[str, int], tuple[int, int]] = {}
-        width = sum(len(member.offsets) for member in state.members)
+        self._owned: Owned | None = None
+        self._follows: _Following | None = None
+        self.members, self.is_stale = state.members, False
+        width = max(len(self.members), sum(len(member.offsets) for member in self.members))
         self._layout = _layout(state) if width <= _KNOWN_WIDTH else b""
+        if width > _KNOWN_WIDTH and isinstance(self.members, Roster):
+            self._follow(state, self.members)
+
+    def catch_up(self, state: GroupState) -> bool:
+        """Take what records of an epoch-based group have changed; False where that takes new owners."""
+        if self._follows is None or state is not self._state or not self._follows.catch_up(state):
+            return False
+        self._plans.clear()
+        self.is_stale = False
+        return True
+
+    def _follow(self, state: GroupState, roster: Roster) -> None:
+        follows = _Following(state, roster)
+        self.members, self._owned = follows.members, follows.owned
+        if follows.is_clear:
+            self._follows = follows
 
     def plan(self, partitions: bytes) -> Plan:
         """Return the owner of each place of a run with this list of partitions (T of the row contract)."""
@@ -79,8 +110,62 @@ class Owners:
         return found
 
     def _made(self, partitions: bytes) -> Plan:
-        self._owned = self._owned or _owned(self._state)
+        if self._owned is None:
+            self._owned = _owned(self._state)
         return _plan(partitions, self._owned)
+
+
+class _Following:
+    """The owners of a large group's partitions, kept up to date by the members that its roster has noted.
+
+    `is_clear`: no partition has two owners, so that none is uncovered where one of them gives it up.
+    """
+
+    __slots__ = ("_free", "_moved", "_named", "_places", "_roster", "_shares", "is_clear", "members", "owned")
+
+    def __init__(self, state: GroupState, roster: Roster) -> None:
+        self._roster, self._named = roster, _named(state)
+        self._moved = roster.moved = {}
+        self._places: dict[str, int] = {}
+        self._free: list[int] = []
+        self._shares: dict[str, list[Partition]] = {}
+        self.members: list[Member] = []
+        self.owned: Owned = {}
+        self.is_clear = True
+        for member in roster:
+            self._put(state, member)
+
+    def catch_up(self, state: GroupState) -> bool:
+        """Look again at the members that have changed; False where that does not do."""
+        if state.members is not self._roster or self._roster.moved is not self._moved:
+            return False
+        named = _named(state)
+        if any(named.get(topic, name) != name for topic, name in self._named.items()):
+            return False
+        self._named = named
+        there = [(name, self._roster.find(name)) for name in self._moved]
+        for name, _ in there:
+            for partition in self._shares.pop(name, ()):
+                del self.owned[partition]
+        for name, member in there:
+            if member is not None:
+                self._put(state, member)
+            elif name in self._places:
+                self._free.append(self._places.pop(name))
+        self._moved.clear()
+        return self.is_clear
+
+    def _put(self, state: GroupState, member: Member) -> None:
+        place = self._places.get(member.member_id, -1)
+        if place < 0:
+            place = self._places[member.member_id] = self._free.pop() if self._free else len(self.members)
+        self.members[place : place + 1] = [member]
+        shares = self._shares[member.member_id] = []
+        for index, partition in enumerate(_listed(member, state.topics, self._named)):
+            if partition[0]:
+                self.is_clear &= partition not in self.owned
+                self.owned[partition] = place, index
+                shares.append(partition)
 
 
 def _layout(state: GroupState) -> bytes:
@@ -91,21 +176,30 @@ def _layout(state: GroupState) -> bytes:
         return b""
 
 
-def _owned(state: GroupState) -> dict[tuple[str, int], tuple[int, int]]:
+def _owned(state: GroupState) -> Owned:
     """(topic, partition) -> (place of the member, index into its offsets) under the current assignment."""
-    found: dict[tuple[str, int], tuple[int, int]] = {}
-    topics = topic_names.named(state)
-    for place, member in enumerate(state.members if topics else ()):
-        index = 0
-        for topic, *partitions in member.assigned:
-            name = topics[topic]
-            for partition in partitions:
-                found[name, partition] = (place, index)
-                index += 1
-    return found
+    named = _named(state)
+    return {
+        partition: (place, index)
+        for place, member in enumerate(state.members)
+        for index, partition in enumerate(_listed(member, state.topics, named))
+    }
 
 
-def _plan(partitions: bytes, owned: dict[tuple[str, int], tuple[int, int]]) -> Plan:
+def _named(state: GroupState) -> dict[str, str]:
+    """Topic of the group -> its name, "" where that is not known."""
+    return dict(zip(state.topics, topic_names.named(state), strict=False))
+
+
+def _listed(member: Member, topics: Sequence[str], named: Mapping[str, str]) -> Iterator[Partition]:
+    """Yield the partitions of a member, in the order of its offsets."""
+    for topic, *partitions in member.assigned:
+        name = named.get(topics[topic], "")
+        for partition in partitions:
+            yield name, partition
+
+
+def _plan(partitions: bytes, owned: Owned) -> Plan:
     listed = list(listed_partitions(partitions))
     places: dict[int, tuple[list[int], list[int]]] = {}
     for place, partition in enumerate(listed):

@@ -27,6 +27,10 @@ MAX_RUNS = 64
 ROOM_BYTES = 4_096
 """Runs are merged when they hold so many bytes more than twice the table."""
 
+# Runs more than `MAX_RUNS` that may pile up: one for so many partitions of the table. A merge visits each of
+# them, and each of ten thousand members may commit a partition of its own.
+_SHARE = 4
+
 DROPPED = -1
 """Committed offset of a partition that the coordinator has dropped."""
 
@@ -64,7 +68,8 @@ def keep(held: Positions, at: int, partitions: bytes, offsets: bytes) -> None:
     runs[partitions] = at, offsets
     if known is None:
         held.size += len(partitions) + len(offsets)
-        if len(runs) > MAX_RUNS or held.size > ROOM_BYTES + 2 * len(held.table):
+        many = MAX_RUNS + len(held.table) // (_SHARE * _ENTRY.size)
+        if len(runs) > many or held.size > ROOM_BYTES + 2 * len(held.table):
             merge(held)
 
 

@@ -118,7 +118,7 @@ def _alike(state: GroupState) -> dict[str, str]:
     for name, ids in sorted(state.subscriptions.aliases.items()):
         if len(ids) > 1:
             shared.setdefault(tuple(ids), []).append(name)
-    shares = _shares(state)
+    shares = _shares(state) if shared else []
     return {
         topic: name
         for ids, names in shared.items()

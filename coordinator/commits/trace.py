@@ -50,7 +50,7 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
         _resumed(state, at)
     state.last_commit = max(state.last_commit, at)
     form, shares = owned.plan(partitions)
-    values, members, begun = list(form.unpack(offsets)), state.members, []
+    values, members, begun = list(form.unpack(offsets)), owned.members, []
     for share in shares:
         place, run, _, width, each = share
         member = members[place]

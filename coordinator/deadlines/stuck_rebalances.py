@@ -28,6 +28,7 @@ from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.coordinator.rebalance.report import member_entry
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
+from rebalance_monitor.coordinator.state.roster import roster_of
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
@@ -127,17 +128,26 @@ def _since(state: GroupState, live_since: int) -> int:
 
 def retarget(state: GroupState, epoch: int, at: int) -> None:
     """Take the target epoch written at `at` (ms): before it, no member at the previous epoch was behind."""
-    for member in state.members if epoch != state.epochs.target else ():
-        if baselines.is_at_target(state, member) and not owes(member):
-            member.behind_at = at
+    if epoch != state.epochs.target and baselines.knows_epochs(state):
+        for member in roster_of(state).at(state.epochs.target):
+            if not owes(member):
+                member.behind_at = at
     # Computed for the newest epoch of the group, whose own record may not have been read.
     state.epochs.target, state.generation = epoch, max(state.generation, epoch)
 
 
 def moves_on(state: GroupState, scene: Scene) -> bool:
     """Whether all members that an epoch-based group was reported to wait for are gone."""
-    waits = state.stuck.incident and state.group_type != "classic"
-    return bool(waits) and not _overdue(state, scene)
+    if not state.stuck.incident or state.group_type == "classic":
+        return False
+    members, late = roster_of(state), _late(scene)
+    there = members.count_at(AWAY) + members.count_at(state.epochs.target, _AT_TARGET)
+    are_behind = there < len(members)
+
+    def is_overdue(one: Member) -> bool:
+        return _waited(one) <= late and (_is_behind(state, one) if are_behind else _is_owed(one))
+
+    return members.first(is_overdue) is None
 
 
 def _waited(member: Member) -> int:
@@ -147,8 +157,13 @@ def _waited(member: Member) -> int:
 
 def _overdue(state: GroupState, scene: Scene) -> list[Member]:
     """Return the members that are behind for longer than one heartbeat interval, longest first."""
-    late = scene.ts - min(_LONGEST_BEAT_MS, _limits(state, scene.settings).warns)
+    late = _late(scene)
     return sorted((member for member in _behind(state) if _waited(member) <= late), key=_waited)
+
+
+def _late(scene: Scene) -> int:
+    """Return since when (ms) at least an overdue member of an epoch-based group has been waited for."""
+    return scene.ts - min(_LONGEST_BEAT_MS, scene.settings.stuck_after_ms or MOST_MS)
 
 
 def _limits(state: GroupState, settings: DetectionSettings) -> Limits:
@@ -172,9 +187,18 @@ def _behind(state: GroupState) -> list[Member]:
     It does not wait for a member that has announced its departure. A member that waits for partitions of
     others is returned only if there is no other.
     """
-    there = [m for m in state.members if m.epoch != AWAY]
-    behind = [m for m in there if m.epoch != state.epochs.target or m.epoch_state not in _AT_TARGET]
-    return behind or [m for m in there if m.epoch_state]
+    behind = [member for member in state.members if _is_behind(state, member)]
+    return behind or [member for member in state.members if _is_owed(member)]
+
+
+def _is_behind(state: GroupState, member: Member) -> bool:
+    is_there = member.epoch == state.epochs.target and member.epoch_state in _AT_TARGET
+    return not is_there and member.epoch != AWAY
+
+
+def _is_owed(member: Member) -> bool:
+    """Whether it waits for partitions of others, or has some to give up."""
+    return member.epoch_state != 0 and member.epoch != AWAY
 
 
 def _suspect_stuck(state: GroupState, scene: Scene, stopped: list[Member]) -> Finding:

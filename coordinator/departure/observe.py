@@ -23,18 +23,17 @@ from rebalance_monitor.coordinator.departure.evidence import (
     Evidence,
     Trace,
 )
+from rebalance_monitor.coordinator.departure.siblings import OFTEN, Siblings
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
 
-_LONGER = 1.5
-_OFTEN, _TELLING = 3, 3
+_TELLING = 3
 _MOST_PLACES, _MOST_NAME = 4, 249
-_ANY_TOPIC = -1
 
 
 def observed(
@@ -47,15 +46,13 @@ def observed(
     """
     kept = [before for before, _ in change.kept]
     back, succeeded = _returned(state, change), _succeeded(change)
-    siblings, group = Siblings(kept), _Group(state)
+    group = _Group(state, kept)
     present = [*state.members, *change.joined]
     assigned = sum(len(one.offsets) for one in state.members)
     return Evidence(
         since=max(0, cst - max(state.ts, state.cst)) if state.ts > 0 else 0,
         aborted=aborted,
-        departed=tuple(
-            _departed(group, one, siblings, cst, back, succeeded, interval) for one in change.left
-        ),
+        departed=tuple(_departed(group, one, cst, back, succeeded, interval) for one in change.left),
         survivors=tuple(trace_of(state, one, cst) for one in _best_committers(state, kept)),
         kept=len(kept),
         joined=len(change.joined) + len(change.replaced),
@@ -100,7 +97,6 @@ def _born(state: GroupState, member: Member) -> int:
 def _departed(
     group: _Group,
     member: Member,
-    siblings: Siblings,
     cst: int,
     back: dict[str, int],
     succeeded: set[str],
@@ -120,7 +116,7 @@ def _departed(
         static=member.instance_id is not None,
         poll_interval=(interval or 0) if family.commits_stalled else 0,
         returned=SAME_PLACE if member.member_id in succeeded else back.get(member.member_id, NOT_BACK),
-        went_on=siblings.committed(member, born if trace.last < 0 else worked),
+        went_on=group.siblings.committed(member, born if trace.last < 0 else worked),
         unmoved=_unmoved(group, member) if family.commits_stalled else 0,
         named=is_named(member.client_id, member.family),
         work=work_of(member, given=group.given),
@@ -134,13 +130,19 @@ def _departed(
 class _Group:
     """What all members of the group did, gathered once: tens of thousands may depart together."""
 
-    def __init__(self, state: GroupState) -> None:
+    def __init__(self, state: GroupState, kept: Sequence[Member]) -> None:
         self.state = state
+        self._kept = kept
+
+    @cached_property
+    def siblings(self) -> Siblings:
+        """The members that stayed."""
+        return Siblings(self._kept)
 
     @cached_property
     def given(self) -> bool:
         """Whether any was given partitions."""
-        return any_given(self.state)
+        return any(one.offsets for one in self.state.members)
 
     @cached_property
     def commits(self) -> int:
@@ -185,57 +187,9 @@ def _committed(state: GroupState, member: Member) -> tuple[tuple[str, int, int],
     )
 
 
-def any_given(state: GroupState) -> bool:
-    """Whether any member of the group was given partitions."""
-    return any(one.offsets for one in state.members)
-
-
 def work_of(member: Member, *, given: bool) -> int:
     """Whether the member had anything to commit: nothing where others were `given` all partitions."""
     return NO_WORK if given and not member.offsets else MAYBE_WORK
-
-
-def siblings_committed(member: Member, kept: Iterable[Member], life: int) -> bool:
-    """Whether siblings on topics of its own committed after `life` (ms), by more than their intervals.
-
-    Members that subscribe to other topics are another application: how much they have to do is no evidence.
-    """
-    topics = {topic for topic, *_ in member.assigned}
-    return any(
-        one.gaps
-        and one.subscribed == member.subscribed
-        and _went_on_until(one) > life
-        and (not topics or topics & {topic for topic, *_ in one.assigned})
-        for one in kept
-    )
-
-
-def _went_on_until(one: Member) -> float:
-    """Return the latest time (ms) after which its last commit came by more than its interval."""
-    return one.last_commit - _LONGER * sorted(one.gaps)[len(one.gaps) // 2]
-
-
-class Siblings:
-    """For `siblings_committed` of many members: until when (ms) others went on, by subscription and topic."""
-
-    def __init__(self, kept: Sequence[Member]) -> None:
-        self._kept = kept
-
-    @cached_property
-    def _until(self) -> dict[tuple[str, int], float]:
-        found: dict[tuple[str, int], float] = {}
-        for one in self._kept:
-            if one.gaps:
-                until = _went_on_until(one)
-                for topic in (_ANY_TOPIC, *(topic for topic, *_ in one.assigned)):
-                    place = one.subscribed, topic
-                    found[place] = max(until, found.get(place, until))
-        return found
-
-    def committed(self, member: Member, life: int) -> bool:
-        """See `siblings_committed`."""
-        topics = [topic for topic, *_ in member.assigned] or [_ANY_TOPIC]
-        return any(self._until.get((member.subscribed, topic), life) > life for topic in topics)
 
 
 def _returned(state: GroupState, change: Change) -> dict[str, int]:
@@ -288,7 +242,7 @@ def _places(one: Member) -> tuple[tuple[str, str], ...]:
     return (one.client_id, one.host), ("", one.host), (one.client_id, "")
 
 
-def is_telling_silence(state: GroupState, member: Member, rest: Sequence[Member], life: int) -> bool:
+def is_telling_silence(state: GroupState, member: Member, siblings: Siblings, life: int) -> bool:
     """Whether the silence of a member since `life` (ms) says anything.
 
     It does of one that commits when idle, or that committed steadily while steady siblings went on.
@@ -297,10 +251,9 @@ def is_telling_silence(state: GroupState, member: Member, rest: Sequence[Member]
         return False
     if commits_when_idle(state, member):
         return True
-    active = [other for other in rest if other.offsets and is_steady(other, _OFTEN)]
-    goes_on = any(other.last_commit > life + max(member.cadence, other.cadence) for other in active)
-    if member.commits >= _OFTEN:
-        return is_steady(member, _OFTEN) and (goes_on or not active)
+    goes_on = siblings.went_on(life, member.cadence)
+    if member.commits >= OFTEN:
+        return is_steady(member, OFTEN) and (goes_on or not siblings.are_steady)
     return goes_on
 
 

@@ -30,6 +30,7 @@ from rebalance_monitor.coordinator.rebalance import (
 from rebalance_monitor.coordinator.rebalance.rebalance_causes import joined, remember, replaced
 from rebalance_monitor.coordinator.state.group_state import Changes
 from rebalance_monitor.coordinator.state.membership import Change
+from rebalance_monitor.coordinator.state.roster import roster_of
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
-    from rebalance_monitor.coordinator.state.group_state import GroupState
+    from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 _FIRST_EPOCH, _MAX_NEW = 1, 4
 
@@ -69,26 +70,29 @@ def api_status(state: GroupState, at: int) -> Status:
         return Status.UNKNOWN
     if state.generation > state.epochs.target:
         return Status.ASSIGNING
-    there = all(
-        m.epoch == AWAY or (m.epoch == state.epochs.target and not m.epoch_state) for m in state.members
-    )
-    return Status.STABLE if there else Status.RECONCILING
+    members = roster_of(state)
+    there = members.count_at(AWAY) + members.count_at(state.epochs.target, (0,))
+    return Status.STABLE if there == len(members) else Status.RECONCILING
 
 
 def rest(state: GroupState, at: int) -> None:
     """Begin to collect anew what comes and goes: the group has been at its newest epoch since `at` (ms)."""
     state.epochs.stable, state.cst, state.rebalances.migrated = state.generation, at, -1
     state.changes = Changes()
+    roster_of(state).lived = None
     _intern(state)
 
 
 def _intern(state: GroupState) -> None:
     """Forget topics that are assigned to no member."""
     used = sorted({topic for member in state.members for topic, *_ in member.assigned})
-    place = {topic: index for index, topic in enumerate(used)}
-    state.topics = [state.topics[topic] for topic in used]
-    for member in state.members:
-        member.assigned = [[place[topic], *given] for topic, *given in member.assigned]
+    if len(used) < len(state.topics):
+        place = {topic: index for index, topic in enumerate(used)}
+        state.topics = [state.topics[topic] for topic in used]
+        for member in state.members:
+            member.assigned = [[place[topic], *given] for topic, *given in member.assigned]
+        # What was kept beside the members names topics by their places.
+        state.members = list(state.members)
     if state.members and state.group_type == "consumer":
         topic_names.forget(state)
 
@@ -122,10 +126,8 @@ def _change(state: GroupState) -> Change:
 
     A static member under a new id is replaced where both are one write. Else its session had expired before.
     """
-    new = [member for member in state.members if member.member_id in state.changes.newcomers]
-    went = zip(state.changes.departed, state.changes.silences, strict=True)
-    gone = {(m.instance_id, at): m for m, (*_, at) in went if m.instance_id is not None}
-    replaced = [(gone[place], m) for m in new if (place := (m.instance_id, m.joined_at)) in gone]
+    new = roster_of(state).of(state.changes.newcomers)
+    replaced = _replaced(state, new)
     moved = {member.member_id for pair in replaced for member in pair}
     return Change(
         joined=tuple(m for m in new if m.member_id not in moved),
@@ -133,6 +135,12 @@ def _change(state: GroupState) -> Change:
         replaced=tuple(replaced),
         kept=tuple((m, m) for m in state.members if m.member_id not in state.changes.newcomers),
     )
+
+
+def _replaced(state: GroupState, new: Sequence[Member]) -> list[tuple[Member, Member]]:
+    went = zip(state.changes.departed, state.changes.silences, strict=True)
+    gone = {(m.instance_id, at): m for m, (*_, at) in went if m.instance_id is not None}
+    return [(gone[place], m) for m in new if (place := (m.instance_id, m.joined_at)) in gone]
 
 
 def _converged(state: GroupState, scene: Scene) -> list[Finding]:
@@ -201,10 +209,9 @@ def _causes(state: GroupState, scene: Scene, change: Change, gone: list[Departur
     found = [cause for departure in gone for cause in departure.causes]
     found += [joined(member, sizes, alone=not gone) for member in change.joined]
     found += [replaced(before, now) for before, now in change.replaced]
-    for member in state.members:
-        if member.member_id in state.changes.resubscribed:
-            why = subscriptions.changed(state.subscriptions.topics.get(member.subscribed, ()))
-            found.append(CauseEntry.of(member, Cause.SUBSCRIPTION_CHANGED, 0.95, why))
+    for member in roster_of(state).of(state.changes.resubscribed):
+        why = subscriptions.changed(state.subscriptions.topics.get(member.subscribed, ()))
+        found.append(CauseEntry.of(member, Cause.SUBSCRIPTION_CHANGED, 0.95, why))
     return ranked(found or _same_members(state))
 
 
@@ -218,7 +225,7 @@ def _before(state: GroupState, change: Change) -> int:
 
 def _same_members(state: GroupState) -> list[CauseEntry]:
     """No member joined, departed or resubscribed: topics changed, or a pattern matches others."""
-    if state.changes.resubscribed:
+    if state.changes.resolved_at >= 0:
         why = f"a pattern that members subscribe to was resolved: the group's topics changed{_topics(state)}"
         return [CauseEntry(Cause.SUBSCRIPTION_CHANGED, 0.85, why)]
     if state.changes.rehashed:
@@ -281,10 +288,12 @@ def _refilled(state: GroupState, scene: Scene) -> list[Finding]:
 
 def _replacements(state: GroupState, scene: Scene) -> list[Finding]:
     """Report static members that came back under a new id without any epoch bump."""
-    pairs = _change(state).replaced
+    if not state.changes.departed:
+        return []
+    pairs = _replaced(state, roster_of(state).of(state.changes.newcomers))
     for before, now in pairs:
         state.changes.departed, state.changes.silences, state.changes.verdicts = [], [], []
         state.changes.evidence = {}
-        state.changes.newcomers = [name for name in state.changes.newcomers if name != now.member_id]
+        state.changes.newcomers.discard(now.member_id)
         now.idle, now.cadence = before.idle, before.cadence
     return [static_takeovers.find_takeover(state, scene, before, now) for before, now in pairs]

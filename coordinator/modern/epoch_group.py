@@ -24,6 +24,7 @@ from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_group
 from rebalance_monitor.coordinator.modern import convergence, fencing, lost_tombstones
 from rebalance_monitor.coordinator.rebalance import baselines, group_metadata, subscriptions
 from rebalance_monitor.coordinator.state.group_state import OF_MEMBER, Member
+from rebalance_monitor.coordinator.state.roster import roster_of
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, storm
 
@@ -143,31 +144,26 @@ def _bumped(state: GroupState, value: object, scene: Scene) -> None:
 
 
 def _member(state: GroupState, key: object, value: object | None, scene: Scene) -> list[Finding]:
-    member_id = _text(key, "member_id")
-    before = next((m for m in state.members if m.member_id == member_id), None)
-    rest = [m for m in state.members if m.member_id != member_id]
+    member_id, members = _text(key, "member_id"), roster_of(state)
+    before = members.find(member_id)
     state.dirty = True
     if value is None:
         rolling_restarts.note_size(state, scene, scene.ts)
-        state.members = rest
-        subscriptions.settle(state)
         if before is None:
             return []
+        members.take_out(member_id)
+        subscriptions.leave(state, before.subscribed)
         causes = fencing.note_departure(state, before, scene)
         resolved = silent_members.on_sign(state, scene, before, gone=True)
         return resolved + storm.note_departure(state, scene, before, causes)
     now = _described(state, member_id, value, scene, before)
     if before is None and (state.rebalances.migrated <= 0 or now.version == _OF_GROUP):
         # A member of the classic protocol came with the group that was migrated.
-        state.changes.newcomers.append(member_id)
-    elif (
-        before
-        and before.subscribed not in {"", now.subscribed}
-        and member_id not in state.changes.resubscribed
-    ):
-        state.changes.resubscribed.append(member_id)
-    state.members = [*rest, now]
-    subscriptions.note(state, value)
+        state.changes.newcomers.add(member_id)
+    elif before and before.subscribed not in {"", now.subscribed}:
+        state.changes.resubscribed.add(member_id)
+    members.put(now)
+    subscriptions.note(state, value, now.subscribed, before.subscribed if before else now.subscribed)
     return []
 
 
@@ -226,23 +222,22 @@ _DESCRIBED = frozenset(
 
 
 def _acknowledged(state: GroupState, key: object, value: object, scene: Scene) -> list[Finding]:
-    member_id = _text(key, "member_id")
-    out: list[Finding] = []
-    if all(member.member_id != member_id for member in state.members):
+    member_id, members = _text(key, "member_id"), roster_of(state)
+    member = members.find(member_id)
+    if member is None:
         # What describes it was not read: it stands behind its epochs in a compacted log, before the beginning
         # of a recording, or could not be decoded.
-        state.members.append(_described(state, member_id, None, scene, None))
-    for member in state.members:
-        if member.member_id == member_id:
-            state.dirty = True
-            member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
-            # Kafka counts the states of streams members from 1, those of the others from 0.
-            found = _number(value, "state") - (state.group_type == STREAMS)
-            # A member that announces its departure keeps its state, and has nothing more to give up.
-            member.epoch_state = 0 if member.epoch == AWAY else found
-            _assign(state, member, _given(state, value))
-            out += silent_members.on_sign(state, scene, member, gone=False)
-    return out
+        member = _described(state, member_id, None, scene, None)
+        members.put(member)
+    state.dirty = True
+    member.epoch, member.acked_at = _number(value, "member_epoch"), scene.ts
+    # Kafka counts the states of streams members from 1, those of the others from 0.
+    found = _number(value, "state") - (state.group_type == STREAMS)
+    # A member that announces its departure keeps its state, and has nothing more to give up.
+    member.epoch_state = 0 if member.epoch == AWAY else found
+    _assign(state, member, _given(state, value))
+    members.renew(member)
+    return silent_members.on_sign(state, scene, member, gone=False)
 
 
 def _sources(value: object) -> dict[str, list[str]]:

@@ -25,25 +25,21 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
-from rebalance_monitor.coordinator.departure.observe import (
-    any_given,
-    is_telling_silence,
-    siblings_committed,
-    work_of,
-)
+from rebalance_monitor.coordinator.departure.observe import is_telling_silence, work_of
+from rebalance_monitor.coordinator.departure.siblings import siblings_of
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.wording import seconds
 from rebalance_monitor.coordinator.modern import rejoins
 from rebalance_monitor.coordinator.rebalance import baselines
+from rebalance_monitor.coordinator.state.roster import roster_of
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
+    from rebalance_monitor.coordinator.state.roster import Roster
 
 _FENCE_SLACK_MS = 1_500
 _WAIT_MS = 500
@@ -76,9 +72,8 @@ def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[Cau
     by_model = gone is usual and member.instance_id is None
     evidence = heard.evidence if by_model else changed(heard.evidence, apart=(-1,))
     state.changes.evidence[member.member_id] = encode(evidence).decode()
-    for names in (state.changes.newcomers, state.changes.resubscribed):
-        if member.member_id in names:
-            names.remove(member.member_id)
+    state.changes.newcomers.discard(member.member_id)
+    state.changes.resubscribed.discard(member.member_id)
     _forget_predecessor(state, member)
     state.changes.departed.append(member)
     state.changes.silences.append([seen.silence, seen.session, seen.rebalance, seen.cadence, scene.ts])
@@ -124,13 +119,13 @@ def _judge(member: Member, heard: _Heard, scene: Scene) -> Departure:
 
 
 def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
-    """Return the evidence of a departure at `now` (ms), before the member is taken out of `state`."""
-    family = FAMILIES[_family(member, state.members)]
-    rest = [other for other in state.members if other is not member]
+    """Return the evidence of a departure at `now` (ms); the member is not in `state` any more."""
+    rest = roster_of(state)
+    siblings, family = siblings_of(rest), FAMILIES[_family(member, rest)]
     static = member.instance_id is not None
     heard = max(member.last_commit, member.joined_at, member.acked_at)
     worked = heard if static or family.polls_to_rejoin else _worked_at(member, heard)
-    speaks = is_telling_silence(state, member, rest, worked)
+    speaks = is_telling_silence(state, member, siblings, worked)
     life = worked if speaks else heard
     acknowledged = max(member.joined_at, member.acked_at)
     one = Departed(
@@ -140,10 +135,10 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         trace=_trace(member, now, life, idle=speaks and commits_when_idle(state, member)),
         family=family.name,
         static=static and member.epoch == AWAY,
-        went_on=siblings_committed(member, rest, life),
+        went_on=siblings.committed(member, life),
         rearms=False,
         heard=now - heard,
-        work=work_of(member, given=any_given(state)),
+        work=work_of(member, given=rest.any_given),
         deaf=_deaf(state, member, rest, now),
         young=_is_young(member, acknowledged) and state.group_type == "consumer",
     )
@@ -188,26 +183,24 @@ def _worked_at(member: Member, heard: int) -> int:
     return member.last_commit if had and member.last_commit > member.joined_at else heard
 
 
-def _deaf(state: GroupState, member: Member, rest: Sequence[Member], now: int) -> int:
+def _deaf(state: GroupState, member: Member, rest: Roster, now: int) -> int:
     """For how long (ms) it did not acknowledge an epoch that others had, -1 where a live one need not have.
 
     One hears of a new epoch in the answer to its next heartbeat, and a record says so at once, but of one
     that still has to revoke: it stays in its epoch meanwhile.
     """
-    times = [
-        other.acked_at
-        for other in rest
-        if other.acked_at > member.acked_at and other.epoch >= state.epochs.target > member.epoch >= 0
-    ]
-    late = now - min(times, default=now)
+    if not state.epochs.target > member.epoch >= 0:
+        return -1
+    first = rest.first_ack(state.epochs.target, member.acked_at)
+    late = 0 if first is None else now - first
     beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS
     return late if late >= beat and member.instance_id is None and not owes(member) else -1
 
 
-def _family(member: Member, members: list[Member]) -> str:
-    """Return the member's own family, else the one that others of the group show."""
-    known = [m.family for m in (member, *members) if m.family != "unknown"]
-    return known[0] if known else "unknown-848"
+def _family(member: Member, rest: Roster) -> str:
+    """Return the member's own family, else the one that most others of the group show."""
+    own = member.family if member.family != "unknown" else rest.family
+    return own or "unknown-848"
 
 
 def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Departure:

@@ -28,14 +28,18 @@ _USUAL_REBALANCE_MS = 300_000
 
 def drop(state: GroupState, scene: Scene) -> list[Finding]:
     """Drop the members that must be removed by the clock; return the findings that follow."""
-    gone = {member.member_id for member in state.members if _has_expired(state, member, scene.ts)}
-    if not gone:
+    unread = [one for one in state.members if _may_have_gone(state, one)]
+    if not unread:
         return []
-    left = [member for member in state.members if member.member_id in gone]
+    usual = _usual_rebalance_timeout(state)
+    left = [member for member in unread if _has_expired(state, member, usual, scene.ts)]
+    if not left:
+        return []
     found = [one for member in left for one in silent_members.on_sign(state, scene, member, gone=True)]
+    gone = {member.member_id for member in left}
     state.members = [member for member in state.members if member.member_id not in gone]
-    state.changes.newcomers = [name for name in state.changes.newcomers if name not in gone]
-    state.changes.resubscribed = [name for name in state.changes.resubscribed if name not in gone]
+    state.changes.newcomers -= gone
+    state.changes.resubscribed -= gone
     subscriptions.settle(state)
     state.status, state.dirty = convergence.api_status(state, scene.ts), True
     if state.status in SETTLED:
@@ -44,21 +48,30 @@ def drop(state: GroupState, scene: Scene) -> list[Finding]:
     return found + empty_groups.stands_empty(state, scene)
 
 
-def _has_expired(state: GroupState, member: Member, now: int) -> bool:
-    seen = max(member.acked_at, member.joined_at)
-    if seen > state.epochs.unread_at or member.epoch >= state.generation:
-        return False
-    kept = member.session_timeout + _rebalance_timeout(state, member)
-    return max(seen, state.epochs.bumped_at, member.behind_at) + kept <= now
+def _may_have_gone(state: GroupState, member: Member) -> bool:
+    """Whether the member is behind, and has no record since records may be missing."""
+    return _seen(member) <= state.epochs.unread_at and member.epoch < state.generation
 
 
-def _rebalance_timeout(state: GroupState, member: Member) -> int:
-    """Return for how long (ms) at most the coordinator waits for a member to give up what it has.
+def _has_expired(state: GroupState, member: Member, usual: int, now: int) -> bool:
+    """Whether no coordinator would keep it until `now` (ms).
 
-    The record that describes it may be unread: then for as long as for any other member, or by Java's default
-    where no other is described either. Members of share groups have no such timeout.
+    For as long as its rebalance timeout the coordinator waits for a member to give up what it has. The record
+    that describes it may be unread: then `usual` stands for it.
     """
-    if baselines.is_described(state, member):
-        return max(member.rebalance_timeout, 0)
+    described = baselines.is_described(state, member)
+    kept = member.session_timeout + (max(member.rebalance_timeout, 0) if described else usual)
+    return max(_seen(member), state.epochs.bumped_at, member.behind_at) + kept <= now
+
+
+def _seen(member: Member) -> int:
+    return max(member.acked_at, member.joined_at)
+
+
+def _usual_rebalance_timeout(state: GroupState) -> int:
+    """Return the longest rebalance timeout (ms) of a member that is described, else Java's default.
+
+    Members of share groups have no such timeout.
+    """
     known = [one.rebalance_timeout for one in state.members if baselines.is_described(state, one)]
     return max(known, default=_USUAL_REBALANCE_MS)

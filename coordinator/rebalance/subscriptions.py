@@ -11,6 +11,8 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
+from rebalance_monitor.coordinator.state.roster import roster_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _MAX_NAMES, _MAX_PATTERNS = 20, 20
 _NAMED = 3
 _PATTERN = "~"
-"""Stands before a pattern's digest in `subscriptions`; in `resubscribed` before when (ms) it was resolved."""
+"""Stands before a pattern's digest in `subscriptions`."""
 
 
 def digest(value: object) -> str:
@@ -27,10 +29,22 @@ def digest(value: object) -> str:
     return _short("\0".join((*sorted(_topics(value)), getattr(value, "subscribed_topic_regex", None) or "")))
 
 
-def note(state: GroupState, value: object) -> None:
-    """Take what the record of a member of the group subscribes to."""
-    state.subscriptions.topics[digest(value)] = sorted(_topics(value))[:_MAX_NAMES]
-    settle(state)
+def note(state: GroupState, value: object, now: str, before: str) -> None:
+    """Take what the record of a member of the group subscribes to: its digest is `now`, and was `before`."""
+    known, topics = state.subscriptions.topics, sorted(_topics(value))[:_MAX_NAMES]
+    lasts = known.get(now) == topics and before in roster_of(state).subscribed
+    known[now] = topics
+    if not lasts or len(state.members) == 1:
+        settle(state)
+
+
+def leave(state: GroupState, subscribed: str) -> None:
+    """Forget the topics of a subscription if a member that has departed was the last to have it."""
+    known = state.subscriptions
+    if not state.members or subscribed in roster_of(state).subscribed:
+        return
+    if subscribed not in known.topics or not set(known.names).isdisjoint(known.topics.pop(subscribed)):
+        settle(state)
 
 
 def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: ANN401 -- type 16, or a tombstone
@@ -39,7 +53,7 @@ def resolve(state: GroupState, key: Any, value: Any, at: int) -> None:  # noqa: 
     if value is None:
         state.subscriptions.topics.pop(name, None)
     else:
-        state.changes.resubscribed = [*_members(state), f"{_PATTERN}{at}"]
+        state.changes.resolved_at = at
         patterns = sum(one.startswith(_PATTERN) for one in state.subscriptions.topics)
         if name in state.subscriptions.topics or patterns < _MAX_PATTERNS:
             state.subscriptions.topics[name] = sorted(value.topics)[:_MAX_NAMES]
@@ -68,15 +82,15 @@ def changed(topics: Sequence[str], before: int = -1) -> str:
 
 def bumped(state: GroupState, at: int) -> None:
     """Take a bump of the epoch at `at` (ms): a pattern resolved without any change has none in its write."""
-    if f"{_PATTERN}{at}" not in state.changes.resubscribed:
-        state.changes.resubscribed = _members(state)
+    if state.changes.resolved_at != at:
+        state.changes.resolved_at = -1
 
 
 def settle(state: GroupState) -> None:
     """Name what is subscribed to by now. A group that has become empty keeps what it was last."""
     if not state.members:
         return
-    used, known = {member.subscribed for member in state.members}, state.subscriptions
+    used, known = roster_of(state).subscribed.keys(), state.subscriptions
     known.topics = {
         name: topics for name, topics in known.topics.items() if name in used or name.startswith(_PATTERN)
     }
@@ -90,10 +104,6 @@ def settle(state: GroupState) -> None:
 def _topics(value: object) -> tuple[str, ...]:
     found: tuple[str, ...] = getattr(value, "subscribed_topic_names", ())
     return found
-
-
-def _members(state: GroupState) -> list[str]:
-    return [one for one in state.changes.resubscribed if not one.startswith(_PATTERN)]
 
 
 def _short(text: str) -> str:

@@ -170,14 +170,16 @@ class Changes(msgspec.Struct, array_like=True, gc=False):
     """[silence, session timeout, rebalance timeout, cadence, departure] of each, ms."""
     uncounted: int = 0
     """Departed members beyond the ones kept in `departed`."""
-    newcomers: list[str] = msgspec.field(default_factory=list)
+    newcomers: set[str] = msgspec.field(default_factory=set)
     """Ids of members that joined."""
     rehashed: bool = False
     """The metadata hash changed."""
-    resubscribed: list[str] = msgspec.field(default_factory=list)
+    resubscribed: set[str] = msgspec.field(default_factory=set)
     """Ids of members whose subscription changed."""
     evidence: dict[str, str] = msgspec.field(default_factory=dict)
     """Id of a departed member -> the evidence that the departure model judged."""
+    resolved_at: int = -1
+    """When a pattern was resolved that the newest bump may be about."""
 
 
 class Subscriptions(msgspec.Struct, array_like=True, gc=False):

@@ -17,6 +17,7 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CLAIMED, MAJORITY, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.state.roster import joined_before
 from rebalance_monitor.coordinator.storms import crash_loops
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def note_size(state: GroupState, scene: Scene, at: int) -> None:
     storm, window, since = state.storm, scene.settings.storm_window_ms, _since(state, at)
     lost = (event[1] in LOSSES and int(event[0]) > at - window for event in storm.events)
     if storm.restarting < 0 or not any(lost):
-        storm.size = sum(member.joined_at < since for member in state.members)
+        storm.size = joined_before(state, since)
 
 
 def follow(storm: StormState, *, empty: bool) -> None:
@@ -120,7 +121,7 @@ def find_completed(state: GroupState, scene: Scene, at: int) -> list[Finding]:
     if began < 0 or began == storm.restart_at or len(removals) < _RESTARTED:
         return []
     since, enough = _since(state, began), max(_RESTARTED, storm.size)
-    if len(state.members) < enough or any(member.joined_at < since for member in state.members):
+    if len(state.members) < enough or joined_before(state, since):
         return []
     why = f"every member was replaced once within {seconds(at - began)}"
     cause, changed = Cause.MEMBER_LEFT, _changed_ids(state, began)

@@ -33,6 +33,7 @@ from rebalance_monitor.coordinator.findings.finding import CLAIMED, MAJORITY, Ca
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.state.group_state import NEVER
 from rebalance_monitor.coordinator.state.membership import Change
+from rebalance_monitor.coordinator.state.roster import roster_of
 from rebalance_monitor.coordinator.storms import (
     crash_loops,
     rolling_restarts,
@@ -195,8 +196,9 @@ def _is_expected(state: GroupState, scene: Scene, causes: tuple[CauseEntry, ...]
 
 def _is_starting(state: GroupState, member: Member, at: int) -> bool:
     """Whether an epoch-based group, which `member` leaves at `at` (ms), is new and has not converged yet."""
-    oldest = min(one.joined_at for one in (*state.members, member))
-    return state.epochs.stable < 0 and at - oldest <= START_MS
+    oldest = roster_of(state).oldest
+    began = member.joined_at if oldest is None else min(oldest, member.joined_at)
+    return state.epochs.stable < 0 and at - began <= START_MS
 
 
 def _goes_for_good(state: GroupState, member: Member) -> bool:

@@ -17,7 +17,7 @@ from rebalance_monitor.coordinator.departure.alone import alone
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import Explained, explain
 from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, Way
-from rebalance_monitor.coordinator.departure.observe import siblings_committed
+from rebalance_monitor.coordinator.departure.siblings import Siblings
 from rebalance_monitor.coordinator.departure.verdicts import held_by
 from rebalance_monitor.coordinator.state.group_state import Member
 
@@ -115,9 +115,9 @@ def test_siblings_of_another_subscription_say_nothing_of_a_member_s_work() -> No
         for place, name in enumerate(("a", "b"))
     )
     sibling.gaps, sibling.last_commit = [1_000], 90_000
-    assert siblings_committed(gone, [sibling], 5_000)
+    assert Siblings([sibling]).committed(gone, 5_000)
     sibling.subscribed = "other"
-    assert not siblings_committed(gone, [sibling], 5_000)
+    assert not Siblings([sibling]).committed(gone, 5_000)
 
 
 def test_a_dead_member_that_a_newcomer_replaced_holds_the_phase_to_the_end_of_its_session() -> None:

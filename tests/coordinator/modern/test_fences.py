@@ -170,7 +170,7 @@ def test_a_group_that_never_converges_forgets_what_members_subscribed_to_when_th
     coordinator = ShardCoordinator(state, SETTINGS, "c1")
     for row in topic.sorted().rows:
         coordinator.on_row(row)
-    assert state.groups["g"].changes.resubscribed == []
+    assert state.groups["g"].changes.resubscribed == set()
 
 
 def test_a_static_member_that_goes_while_it_has_partitions_to_give_up_misses_no_deadline() -> None:

@@ -49,7 +49,7 @@ def test_a_group_does_not_wait_for_a_member_whose_tombstones_were_cleaned_away_u
     state, found = resumed(*replaced(DAY), until=BACK + 90_000)
     assert (state.status, [member.member_id for member in state.members]) == (Status.STABLE, [A, C])
     assert not of(found, Kind.REBALANCE_STUCK)
-    assert (state.epochs.stable, state.changes.bumps, state.changes.newcomers) == (4, 0, [])
+    assert (state.epochs.stable, state.changes.bumps, state.changes.newcomers) == (4, 0, set())
 
 
 def test_it_is_gone_once_no_coordinator_would_have_kept_it_and_not_before() -> None:

@@ -85,4 +85,4 @@ def test_a_member_that_was_described_anew_before_compaction_is_known_with_its_ep
     (member,) = shard.state.groups["g"].members
     assert (shard.state.groups["g"].status, member.epoch, len(member.offsets)) == (Status.STABLE, 1, 2)
     assert member.client_id == "c-zg"
-    assert shard.state.groups["g"].changes.resubscribed == []
+    assert shard.state.groups["g"].changes.resubscribed == set()
