@@ -9,20 +9,16 @@ Exit code 1 where a batch took longer than `--most` or a group was lost.
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import tempfile
 import threading
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin
-from urllib.request import urlopen
 
 from bench.job.soak import resident
+from bench.measure.stages import STAGES, stages
 from bench.traffic.load import load, producer
 from bench.traffic.mix import Mix, groups_of, new_generation, request
 from rebalance_monitor.lab.cluster.broker import LabBroker
@@ -34,9 +30,6 @@ if TYPE_CHECKING:
 
 PARTITIONS = 50
 LOOK_S, TICKS_PER_S = 0.5, 10
-STAGE = re.compile(r'batch_stage_seconds_(sum|count)\{.*stage="(\w+)"[^}]*\} (\S+)')
-STAGES = {"spark": {"triggerExecution"}, "embedded": {"apply", "write"}}
-"""Engine -> the stages that make a batch; the embedded engine's `read` is waiting."""
 
 
 @dataclass(slots=True)
@@ -129,16 +122,6 @@ def watch(rig: Rig, watched: Watched, wanted: Collection[str]) -> None:
             before = found
         for name, pids in parts(rig).items():
             watched.memory[name] = max(resident(pids), watched.memory.get(name, 0.0))
-
-
-def stages(page: str, wanted: Collection[str]) -> dict[str, float]:
-    """Give how many batches the page knows of, and the seconds of the wanted stages."""
-    with suppress(OSError, HTTPException), urlopen(urljoin(page, "metrics"), timeout=30) as answer:  # noqa: S310 - its own
-        found = [one for one in STAGE.findall(answer.read().decode()) if one[1] in wanted]
-        sums = [float(value) for what, _, value in found if what == "sum"]
-        counts = [float(value) for what, _, value in found if what == "count"]
-        return {"sum": sum(sums), "count": max(counts)} if counts else {}
-    return {}
 
 
 def parts(rig: Rig) -> dict[str, list[int]]:

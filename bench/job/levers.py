@@ -64,6 +64,83 @@ class Variant:
 
 
 ON = Variant()
+RULE = "org.apache.spark.sql.catalyst.optimizer.{}"
+# The query has no join, filter, sort, limit, window, aggregate or subquery.
+UNUSED_RULES = (
+    *(
+        "PushProjectionThroughUnion",
+        "ReorderJoin",
+        "EliminateOuterJoin",
+        "PushDownPredicates",
+        "LimitPushDown",
+    ),
+    *(
+        "PushDownLeftSemiAntiJoin",
+        "PushLeftSemiLeftAntiThroughJoin",
+        "OptimizeJoinCondition",
+        "OptimizeWindowFunctions",
+    ),
+    *(
+        "LimitPushDownThroughWindow",
+        "CollapseWindow",
+        "TransposeWindow",
+        "NullPropagation",
+        "NullDownPropagation",
+    ),
+    *(
+        "ConstantPropagation",
+        "FoldablePropagation",
+        "OptimizeIn",
+        "OptimizeRand",
+        "ReorderAssociativeOperator",
+    ),
+    *("LikeSimplification", "BooleanSimplification", "SimplifyConditionals", "PushFoldableIntoBranches"),
+    *(
+        "SimplifyBinaryComparison",
+        "ReplaceNullWithFalseInPredicate",
+        "PruneFilters",
+        "SimplifyCaseConversionExpressions",
+    ),
+    *(
+        "RewriteCorrelatedScalarSubquery",
+        "RewriteLateralSubquery",
+        "EliminateSerialization",
+        "CombineConcats",
+    ),
+    *(
+        "UnwrapCastInBinaryComparison",
+        "RemoveDispensableExpressions",
+        "OptimizeUpdateFields",
+        "EliminateMapObjects",
+    ),
+    *("CombineTypedFilters", "ObjectSerializerPruning", "MergeScalarSubqueries", "CostBasedJoinReorder"),
+    *(
+        "DecimalAggregates",
+        "RewriteDistinctAggregates",
+        "NestedColumnAliasing",
+        "GeneratorNestedColumnAliasing",
+    ),
+    *(
+        "InferFiltersFromGenerate",
+        "InferFiltersFromConstraints",
+        "EliminateAggregateFilter",
+        "EliminateSorts",
+    ),
+    *(
+        "EliminateLimits",
+        "EliminateOffsets",
+        "EliminateWindowPartitions",
+        "RemoveRedundantSorts",
+        "InferWindowGroupLimit",
+    ),
+    *("OptimizeCsvJsonExprs", "SimplifyExtractValueOps", "OptimizeRepartition", "CollapseRepartition"),
+    *(
+        "PushExtraPredicateThroughJoin",
+        "InjectRuntimeFilter",
+        "RemoveRedundantAggregates",
+        "OptimizeOneRowPlan",
+    ),
+)
 VARIANTS: dict[str, Variant] = {
     "all levers on": ON,
     "coalesce(1) after the source": replace(ON, coalesce=1),
@@ -90,6 +167,14 @@ VARIANTS: dict[str, Variant] = {
         },
     ),
     "100 state versions kept (default)": replace(ON, conf={"spark.sql.streaming.minBatchesToRetain": "100"}),
+    "no whole-stage code": replace(ON, conf={"spark.sql.codegen.wholeStage": "false"}),
+    "the optimizer runs once": replace(ON, conf={"spark.sql.optimizer.maxIterations": "1"}),
+    "fewer rules of the optimizer": replace(
+        ON, conf={"spark.sql.optimizer.excludedRules": ",".join(map(RULE.format, UNUSED_RULES))}
+    ),
+    "no check of each plan": replace(ON, conf={"spark.sql.lightweightPlanChangeValidation": "false"}),
+    "live records once a minute": replace(ON, conf={"spark.ui.liveUpdate.period": "60s"}),
+    "one source task, 1 shuffle partition": replace(ON, coalesce=1, partitions=1),
 }
 
 

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 from urllib.request import urlopen
 
+from bench.measure.stages import STAGES, stages
 from bench.measure.trees import Meter, process_of
 from bench.rivals import programs
 from bench.traffic.feeding import feeding
@@ -90,10 +91,12 @@ class Contender:
     """One that runs.
 
     scrape: asks for its metrics once. delays: ms from record to finding, of the findings since the last call.
+    batches: how many it has had, and their seconds.
     """
 
     pid: int
     scrape: Callable[[], bytes] | None = None
+    batches: Callable[[], Figures] = dict
     delays: Callable[[], list[int]] = list
 
 
@@ -117,6 +120,10 @@ class PricedJob(Job):
         found = list(self.findings())
         return [f.detected_at - f.at for f in found if not f.history and f.offset is not None]
 
+    def batches(self) -> Figures:
+        """Give how many batches there have been, and their seconds."""
+        return stages(self.page() or "", STAGES[self._more["engine"]])
+
     def scrape(self) -> bytes:
         """Ask for the metrics once."""
         with urlopen(urljoin(self.page() or "", "metrics"), timeout=60) as answer:  # noqa: S310 - its own
@@ -132,7 +139,7 @@ def started(name: str, bootstrap: str) -> Iterator[Contender]:
             job = PricedJob(bootstrap, Path(folder), ENGINES[name])
             with job:
                 job.wait_ready()
-                yield Contender(job.pid, job.scrape, job.delays)
+                yield Contender(job.pid, job.scrape, job.batches, job.delays)
                 job.require()
     elif name == DRAIN:
         with subprocess.Popen([sys.executable, "-m", "bench.rivals.prices", "--drain", bootstrap]) as process:
@@ -173,6 +180,7 @@ def measure(name: str, plan: Plan, warm_s: float, seconds: float) -> Figures:
     ):
         time.sleep(warm_s)
         contender.delays()
+        batches = contender.batches()
         before, began = meter.read(), time.monotonic()
         time.sleep(seconds)
         after, took = meter.read(), time.monotonic() - began
@@ -184,7 +192,7 @@ def measure(name: str, plan: Plan, warm_s: float, seconds: float) -> Figures:
             "own_mb": process.resident / 1e6 if (process := process_of(contender.pid)) else 0.0,
             "load": os.getloadavg()[0],
         }
-        figures |= late(contender.delays())
+        figures |= late(contender.delays()) | lengths(batches, contender.batches())
         if contender.scrape:
             before = meter.read()
             page = contender.scrape()
@@ -207,6 +215,12 @@ def late(delays: list[int]) -> Figures:
         return {}
     cuts = statistics.quantiles(delays, n=20, method="inclusive")
     return {"delay_ms_p50": cuts[9], "delay_ms_p95": cuts[18]}
+
+
+def lengths(before: Figures, after: Figures) -> Figures:
+    """Return how long a batch took on average between two looks, nothing where there was none."""
+    count = after.get("count", 0.0) - before.get("count", 0.0)
+    return {"batch_ms": 1_000 * (after["sum"] - before["sum"]) / count} if before and count > 0 else {}
 
 
 def medians(passes: list[dict[str, Figures]]) -> dict[str, Figures]:
@@ -235,12 +249,13 @@ def table(title: str, found: Mapping[str, Figures]) -> None:
         "own now": "own_mb",
         "p50 ms": "delay_ms_p50",
         "p95 ms": "delay_ms_p95",
+        "batch ms": "batch_ms",
         "a scrape": "scrape_cpu_s",
         "of MB": "scrape_mb",
         "passes": "passes",
         "load": "load",
     }
-    places = (3, 2, 3, 0, 0, 0, 0, 2, 1, 0, 1)
+    places = (3, 2, 3, 0, 0, 0, 0, 0, 2, 1, 0, 1)
     print(f"{title:<14}" + "".join(f"{head:>11}" for head in heads))
     for name, figures in found.items():
         cells = zip(heads.values(), places, strict=True)

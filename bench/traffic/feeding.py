@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 def feeding(bootstrap: str, seconds: float, **load: float) -> Iterator[subprocess.Popen[str]]:
     """Feed `bootstrap` for `seconds` at most, once the beginning is there, until the block ends.
 
-    `load`: the options of `bench.traffic.feed` by name, as `groups` and `per_s`.
+    `load`: the options of `bench.traffic.feed` by name, as `groups` and `per_s`. RuntimeError where it fails:
+    what is measured without a feed is nothing.
     """
     command = [sys.executable, "-m", "bench.traffic.feed", "--bootstrap", bootstrap]
     for name, value in {**load, "seconds": seconds}.items():
@@ -23,9 +24,11 @@ def feeding(bootstrap: str, seconds: float, **load: float) -> Iterator[subproces
         command += [option] * bool(value) if isinstance(value, bool) else [option, str(value)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        if process.stdout is not None:
-            process.stdout.readline()
+        if process.stdout is None or process.stdout.readline() != "begun\n":
+            raise RuntimeError(f"the feed ended with {process.wait()} before its traffic began")
         yield process
+        if process.poll():
+            raise RuntimeError(f"the feed ended with {process.returncode} while it was needed")
     finally:
         process.terminate()
         process.wait()
