@@ -87,7 +87,6 @@ def main(arguments: list[str]) -> int:
             rig.pulse(*BESIDE[1:])
             wait_until(lambda: not missing(rig.told(), chosen.members), chosen.patience, 0.5)
             took = time.monotonic() - began
-            wait_until(lambda: bool(watched.batches), chosen.patience, 0.5)
             watched.over.set()
             watching.join()
             rig.job.require()
