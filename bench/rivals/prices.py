@@ -56,6 +56,9 @@ RIVAL_TRIES = 4
 LASTS_S = 3_600.0
 """Longer than any measurement: the traffic ends with it."""
 
+BROKER = ("-Xms1g", "-Xmx1g", "-Xmn512m", "-XX:TieredStopAtLevel=4")
+"""Of the broker's JVM. A lab broker is quick to start; this one has to keep up for a minute."""
+
 Figures = dict[str, float]
 
 
@@ -173,7 +176,7 @@ def drained(bootstrap: str) -> None:
 def measure(name: str, plan: Plan, warm_s: float, seconds: float) -> Figures:
     """Measure one contender on a broker of its own. RuntimeError, DependencyError where it fails."""
     with (
-        LabBroker() as broker,
+        LabBroker(jvm=BROKER) as broker,
         feeding(broker.bootstrap, LASTS_S, **plan.load()),
         started(name, broker.bootstrap) as contender,
         Meter(top=contender.pid) as meter,

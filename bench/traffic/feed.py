@@ -84,9 +84,9 @@ def run(feed: Feed, options: argparse.Namespace) -> int:
     """Load the beginning, say so on stdout, and feed until the time is over; returns the records sent."""
     ticks, flushed = (FINE_TICKS_PER_S, False) if options.as_coordinators else (TICKS_PER_S, True)
     at_once = {"at_once": options.width, "linger_ms": 0} if options.as_coordinators else {}
-    topics = Topics(options.bootstrap, feed.groups, options.width) if options.topics else None
-    sent = load(options.bootstrap, feed.beginning())
     client = producer(options.bootstrap, **at_once)
+    topics = Topics(options.bootstrap, feed.groups, options.width, client, ticks) if options.topics else None
+    sent = load(options.bootstrap, feed.beginning())
     print("begun", flush=True)
     began, due = time.monotonic(), 0.0
     lot, drawn = Random(0), Counter[int]()  # noqa: S311 - nothing to guess
@@ -94,8 +94,8 @@ def run(feed: Feed, options: argparse.Namespace) -> int:
         tick = number % ticks
         if tick == 0:
             drawn = Counter(lot.choices(range(ticks), k=options.rebalances))
-            if topics is not None:
-                topics.produce()
+        if topics is not None:
+            topics.tick()
         messages = feed.tick(options.per_s // ticks, drawn[tick])
         sent += load(options.bootstrap, messages, client, flush=flushed)
         due += 1 / ticks

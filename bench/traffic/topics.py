@@ -1,17 +1,23 @@
 """The topics that the groups of the mix commit for, with records that wait: so that the groups have lag.
 
-Each partition gets a record a second, as each group reads one of it; `WAITING` of them wait all the time.
+Each partition gets `EVERY_S` records every `EVERY_S` seconds, as each group reads one of it a second;
+`WAITING` of them wait all the time. The partitions take turns: a record into each of two thousand at once
+holds the broker up, and the offsets topic with it.
 """
 
 from __future__ import annotations
 
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.traffic.load import produce, producer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from confluent_kafka import Producer
 
     from bench.traffic.mix import Group
 
@@ -20,27 +26,40 @@ PATIENCE_S = 120
 AT_ONCE = 50
 """Topics that are created in one request."""
 
+EVERY_S = 5
+
 
 class Topics:
-    """Topics of `width` partitions each that are produced into."""
+    """Topics of `width` partitions each that `client` produces into, `ticks` times a second."""
 
-    def __init__(self, bootstrap: str, groups: Iterable[Group], width: int) -> None:
-        self._names, self._width = sorted({group.topic for group in groups}), width
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000}
-        )
-        admin = AdminClient({"bootstrap.servers": bootstrap})
-        for first in range(0, len(self._names), AT_ONCE):
-            some = [NewTopic(name, width, 1) for name in self._names[first : first + AT_ONCE]]
+    def __init__(
+        self, bootstrap: str, groups: Iterable[Group], width: int, client: Producer, ticks: int
+    ) -> None:
+        self._producer = client
+        names = sorted({group.topic for group in groups})
+        self._create(AdminClient({"bootstrap.servers": bootstrap}), names, width)
+        places = [(name, partition) for partition in range(width) for name in names]
+        self._turn = cycle(places)
+        self._a_tick, self._owed = len(places) / (EVERY_S * ticks), 0.0
+        filling = producer(bootstrap)
+        self._produce(filling, len(places), WAITING + width)
+        filling.flush(PATIENCE_S)
+
+    @staticmethod
+    def _create(admin: AdminClient, names: list[str], width: int) -> None:
+        for first in range(0, len(names), AT_ONCE):
+            some = [NewTopic(name, width, 1) for name in names[first : first + AT_ONCE]]
             for made in admin.create_topics(some, operation_timeout=PATIENCE_S).values():
                 made.result(PATIENCE_S)
-        self.produce(WAITING + width)
-        self._producer.flush(PATIENCE_S)
 
-    def produce(self, records: int = 1) -> None:
-        """Produce so many records into each partition, in the background."""
-        for name in self._names:
-            for partition in range(self._width):
-                for _ in range(records):
-                    self._producer.produce(name, b"x", partition=partition)
-            self._producer.poll(0)
+    def tick(self) -> None:
+        """Produce into the partitions whose turn it is, in the background."""
+        self._owed += self._a_tick
+        due, self._owed = divmod(self._owed, 1)
+        self._produce(self._producer, int(due), EVERY_S)
+
+    def _produce(self, client: Producer, partitions: int, records: int) -> None:
+        for name, partition in islice(self._turn, partitions):
+            for _ in range(records):
+                produce(client, topic=name, partition=partition, value=b"x")
+        client.poll(0)
