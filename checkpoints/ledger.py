@@ -150,8 +150,12 @@ class Ledger:
         self._body = encoded
 
     def _keep(self, encoded: bytes) -> None:
-        make_folder(self._path.parent)
-        replace_file(self._path, encoded)
+        try:
+            replace_file(self._path, encoded)
+        except FileNotFoundError:
+            # The first one, or somebody has deleted the folder.
+            make_folder(self._path.parent)
+            replace_file(self._path, encoded)
 
     def committed(self) -> Snapshot | None:
         """Return the snapshot committed last, as it was then; None before the first. Reads no disk."""

@@ -42,7 +42,7 @@ ROW_SCHEMA = pa.schema(
 )
 
 _RUN_HEAD = Struct(">BI")
-_RUN_HEAD_SIZE, _VERSION = _RUN_HEAD.size, bytes((BODY_VERSION,))
+_RUN_HEAD_SIZE = _RUN_HEAD.size
 _RECORD_HEAD = Struct(">BI")
 
 
@@ -149,10 +149,10 @@ def run_parts(row: Row) -> tuple[bytes, bytes]:
 
     Raises `RowError` for another version's body.
     """
-    body = bytes(row.body)
-    if row.row_kind != COMMIT_RUN or body[:1] != _VERSION:
+    body = row.body
+    if row.row_kind != COMMIT_RUN or not body or body[0] != BODY_VERSION:
         _check(row, COMMIT_RUN, body)
-    end = _RUN_HEAD_SIZE + int.from_bytes(body[1:_RUN_HEAD_SIZE])
+    end = _RUN_HEAD_SIZE + _RUN_HEAD.unpack_from(body)[1]
     return body[_RUN_HEAD_SIZE:end], body[end:]
 
 

@@ -27,7 +27,7 @@ from rebalance_monitor.checkpoints.storage.places import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TextIO
+    from typing import BinaryIO, TextIO
 
     from rebalance_monitor.checkpoints.storage.places import Place
 
@@ -115,13 +115,25 @@ def _replace_local(path: Path, content: bytes, mode: int) -> None:
     require_owned(path)
     # Another process must not rename what this one has begun to write.
     draft = path.with_name(f".{path.name}.{_process()}{DRAFT}")
-    draft.unlink(missing_ok=True)
-    with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+    with _created(draft, mode) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
     sync_folder(path.parent)
+
+
+def _created(draft: Path, mode: int) -> BinaryIO:
+    """Open a file that is new; one that an earlier try has left is deleted."""
+
+    def opened() -> BinaryIO:
+        return open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode))
+
+    try:
+        return opened()
+    except FileExistsError:
+        draft.unlink()
+        return opened()
 
 
 def _process() -> str:

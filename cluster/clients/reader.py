@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, filterfalse
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from rebalance_monitor.cluster.clients.admin import CLIENT_ID, OFFSETS_TOPIC, ClusterAdmin
@@ -156,6 +157,19 @@ def last_of_batch(properties: Mapping[str, str], topic: str, partition: int, off
     return offset if found is None else found
 
 
+_Part = tuple[pa.Array, pa.Array, npt.NDArray[np.int32], npt.NDArray[np.int64]]
+"""Keys, values, partitions and offsets."""
+
+
+def _partitions(kind: Any, messages: Sequence[Any]) -> npt.NDArray[np.int32]:  # noqa: ANN401 - the libraries have no types
+    return np.fromiter(map(kind.partition, messages), np.int32, len(messages))
+
+
+def _content(column: pa.Array) -> int:
+    """Return how many bytes the values of a binary column have."""
+    return int(np.frombuffer(column.buffers()[1], np.int32)[len(column)]) if len(column) else 0
+
+
 class RecordReader:
     """Takes the messages of a reading as they come, and cuts batches of them; use as a context manager.
 
@@ -196,18 +210,15 @@ class RecordReader:
             yield self.cut()
 
     def _clear(self) -> None:
-        """Begin a batch; its columns grow side by side."""
-        self._keys: list[bytes | None] = []
-        self._values: list[bytes | None] = []
-        self._partitions: list[int] = []
-        self._offsets: list[int] = []
+        """Begin a batch."""
+        self._parts: list[_Part] = []
         self._stamps: list[tuple[int, int]] = []
         self.bytes = 0
 
     @property
     def rows(self) -> int:
         """How many records were taken since the last batch."""
-        return len(self._offsets)
+        return len(self._stamps)
 
     def take(self, wait_s: float, messages: int = MESSAGES_A_CALL) -> None:
         """Take what there is, after `wait_s` at the latest. Raises AccessDeniedError, DependencyError."""
@@ -235,13 +246,9 @@ class RecordReader:
         if not messages:
             return
         # As in `_add`, a method of the class.
-        errors = list(map(type(messages[0]).error, messages))
-        failed: list[Any] = []
-        good = messages
-        if any(errors):
-            failed = [one for one, error in zip(messages, errors, strict=True) if error is not None]
-            good = [one for one, error in zip(messages, errors, strict=True) if error is None]
-        if good:
+        error = type(messages[0]).error
+        failed = list(filter(error, messages))
+        if good := list(filterfalse(error, messages)) if failed else messages:
             self._add(good)
         for message in failed:
             self._heed(message)
@@ -251,27 +258,30 @@ class RecordReader:
         self.progressed = time.monotonic()
         # Methods of the class, called from C: these calls are most of what a record costs here.
         kind: Any = type(messages[0])
-        partitions = list(map(kind.partition, messages))
-        lasts = dict(zip(partitions, messages, strict=True))
-        for partition, last in lasts.items():
+        partitions = _partitions(kind, messages)
+        # They come many of one partition at a time.
+        lasts = [messages[place] for place in [*np.flatnonzero(np.diff(partitions)).tolist(), -1]]
+        for last in lasts:
+            partition, epoch = last.partition(), last.leader_epoch()
             reading.reached[partition] = last.offset() + 1
-            epoch = last.leader_epoch()
             reading.leader_epochs[partition] = -1 if epoch is None else epoch
         if (until := reading.until) is not None:
-            messages = [m for m, p in zip(messages, partitions, strict=True) if m.offset() < until[p]]
-            partitions = list(map(kind.partition, messages))
-            for partition, last in lasts.items():
-                if last.offset() + 1 >= until[partition]:
-                    self._done(partition)
-        sizes, keys = list(map(len, messages)), list(map(kind.key, messages))
+            messages = [
+                m for m, p in zip(messages, partitions.tolist(), strict=True) if m.offset() < until[p]
+            ]
+            partitions = _partitions(kind, messages)
+            for last in lasts:
+                if last.offset() + 1 >= until[last.partition()]:
+                    self._done(last.partition())
+        sizes = list(map(len, messages))
         if max(sizes, default=0) > LARGEST_BYTES:
             raise self._refused(next(one for one in messages if len(one) > LARGEST_BYTES))
-        self._keys += keys
-        self._values += map(kind.value, messages)
-        self._partitions += partitions
-        self._offsets += map(kind.offset, messages)
+        keys = pa.array(list(map(kind.key, messages)), pa.binary())
+        values = pa.array(list(map(kind.value, messages)), pa.binary())
+        offsets = np.fromiter(map(kind.offset, messages), np.int64, len(messages))
+        self._parts.append((keys, values, partitions, offsets))
         self._stamps += map(kind.timestamp, messages)
-        self.bytes += sum(sizes) + sum(map(len, filter(None, keys)))
+        self.bytes += sum(sizes) + _content(keys)
         reading.rows += len(messages)
 
     def _refused(self, message: Any) -> UnpackError:  # noqa: ANN401 - the library has no types
@@ -317,12 +327,13 @@ class RecordReader:
     def cut(self) -> pa.RecordBatch:
         """Return a batch of what was taken since the last one; there must be something."""
         stamps = np.fromiter(chain.from_iterable(self._stamps), np.int64, 2 * self.rows).reshape(-1, 2)
+        keys, values, partitions, offsets = zip(*self._parts, strict=True)
         arrays = [
-            pa.array(self._keys, pa.binary()),
-            pa.array(self._values, pa.binary()),
+            pa.concat_arrays(keys),
+            pa.concat_arrays(values),
             pa.repeat(pa.scalar(self.topic, pa.string()), self.rows),
-            pa.array(self._partitions, pa.int32()),
-            pa.array(self._offsets, pa.int64()),
+            pa.array(np.concatenate(partitions)),
+            pa.array(np.concatenate(offsets)),
             pa.array(stamps[:, 1], pa.int64()).cast(RECORD_SCHEMA.field("timestamp").type),
             # The client counts from "none" = 0, the Kafka source from "none" = -1.
             pa.array((stamps[:, 0] - 1).astype(np.int32), pa.int32()),

@@ -48,7 +48,8 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
     gap = at - state.last_commit
     if gap > _SILENCE_MS and gap > state.members[0].session_timeout and state.last_commit >= 0:
         _resumed(state, at)
-    state.last_commit = max(state.last_commit, at)
+    if gap > 0:
+        state.last_commit = at
     form, shares = owned.plan(partitions)
     values, members, begun = list(form.unpack(offsets)), owned.members, []
     for share in shares:
@@ -63,7 +64,10 @@ def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: O
         elif before != (after := values[run]):
             # The usual, without a call: all that the member has.
             member.offsets = after
-            _moved(member, before, at)
+            if at == member.last_commit:
+                member.moved = True
+                if min(before) < 0:
+                    member.fresh = True
     return begun
 
 

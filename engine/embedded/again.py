@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import structlog
 
@@ -63,17 +64,28 @@ def cut(
     records: Sequence[pa.RecordBatch], batches: Sequence[Begun]
 ) -> Iterator[tuple[Begun, list[pa.RecordBatch]]]:
     """Yield each of `batches` with its own records: below its ends, and in no batch before."""
-    left = [batch for batch in records if batch.num_rows]
-    for begun in batches:
-        own, rest = [], []
-        for batch in left:
-            partition, offset = batch.column("partition").to_numpy(), batch.column("offset").to_numpy()
-            ends = np.array([begun.until.get(p, 0) for p in range(int(partition.max()) + 1)])
-            is_own = offset < ends[partition]
-            own.append(batch.filter(pa.array(is_own)))
-            rest.append(batch.filter(pa.array(~is_own)))
-        left = [batch for batch in rest if batch.num_rows]
-        yield begun, [batch for batch in own if batch.num_rows]
+    own: list[list[pa.RecordBatch]] = [[] for _ in batches]
+    for batch in records:
+        numbers = _numbers(batch, batches)
+        order = np.argsort(numbers, kind="stable")
+        by_number, counts = batch.take(pa.array(order)), np.bincount(numbers, minlength=len(batches))
+        begin = 0
+        for found, count in zip(own, counts.tolist(), strict=False):
+            if count:
+                found.append(by_number.slice(begin, count))
+            begin += count
+    yield from zip(batches, own, strict=True)
+
+
+def _numbers(records: pa.RecordBatch, batches: Sequence[Begun]) -> npt.NDArray[np.int64]:
+    """Return of each record which of `batches` ends behind it first; their number where none does."""
+    partition, offset = records.column("partition").to_numpy(), records.column("offset").to_numpy()
+    found = np.zeros(len(offset), np.int64)
+    for one in np.unique(partition).tolist():
+        ends = np.maximum.accumulate([begun.until.get(one, 0) for begun in batches])
+        here = partition == one
+        found[here] = np.searchsorted(ends, offset[here], side="right")
+    return found
 
 
 def _from(ends: Mapping[int, int], facts: TopicFacts) -> dict[int, int]:

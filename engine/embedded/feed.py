@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.cluster.clients.reader import BATCH_BYTES
 from rebalance_monitor.engine.batch.step import Extent
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.ends import LogEnds, PlainLogEnds
     from rebalance_monitor.cluster.clients.reader import RecordReader
 
-WAIT_S = 0.24
+WAIT_S = 0.3
 """What a record waits for others at most: batches are no closer together, unless they are full.
 
 A batch costs some 12 CPU-ms whatever it holds: longer waits cost less, and findings come later.
 """
 
-LEAD_S = 0.1
+LEAD_S = 0.05
 """The ends are asked for so long before that wait is over: what they prove then lies in a fetch under way."""
 
 NAP_S = 0.5
@@ -40,10 +41,14 @@ NAP_S = 0.5
 
 SHORT_S = 0.05
 PATIENCE_S = 1.0
+
+MOST_CUTS = 4
+"""While much is to be read, a batch holds so many times the rows that the reader cuts at once."""
+
 FETCHING = {
-    # A fetch waits for more records up to 100 ms: without it the client's thread takes an eighth of a core.
+    # A fetch waits for more records up to 50 ms: without it the client's thread takes an eighth of a core.
     "fetch.min.bytes": "1000000",
-    "fetch.wait.max.ms": "100",
+    "fetch.wait.max.ms": "50",
     "queued.max.messages.kbytes": "16384",
 }
 """librdkafka's settings for a reader that follows the topic."""
@@ -80,6 +85,7 @@ class Feed:
         self._every_s, self._most = every_s, most
         self._wall_ms = wall_ms
         self._due = self._free_at = self._ended = time.monotonic()
+        self._cuts: list[pa.RecordBatch] = []
 
     def next(self) -> Fed:
         """Return the next batch, perhaps without records. Blocks, but not for long once `stop` is set."""
@@ -95,7 +101,7 @@ class Feed:
         reading = self._reader.reading
         until = {**reading.start, **reading.reached}
         lag = None if ends is None else sum(max(end - until.get(p, end), 0) for p, end in ends.items())
-        return Fed(self._cut(), at, extent, until, lag)
+        return Fed(self._taken(), at, extent, until, lag)
 
     def _await_records(self) -> bool:
         """Take the available records, at once if the batch is due; else wait for a first one and for others.
@@ -115,18 +121,29 @@ class Feed:
     def _read_to(self, ends: Mapping[int, int]) -> bool:
         patience = time.monotonic() + PATIENCE_S
         while not (is_read := self._reader.reading.has_reached(ends)):
-            if self._reader.is_full or self._stop.is_set() or time.monotonic() > patience:
+            if self._is_full() or self._stop.is_set() or time.monotonic() > patience:
                 break
             # Asked for many, the client waits for as many; asked for one, until there is one.
             self._reader.take(SHORT_S, 1)
             self._reader.take(0.0)
         return is_read
 
-    def _cut(self) -> tuple[pa.RecordBatch, ...]:
-        if not self._reader.rows:
-            return ()
+    def _is_full(self) -> bool:
+        """Whether the batch has as much as it may have; what the reader has is cut where only that is."""
+        reader = self._reader
+        if reader.is_full and reader.bytes < BATCH_BYTES and len(self._cuts) < MOST_CUTS - 1:
+            self._cuts.append(self._cut())
+        return reader.is_full
+
+    def _taken(self) -> tuple[pa.RecordBatch, ...]:
+        if self._reader.rows:
+            self._cuts.append(self._cut())
+        found, self._cuts = tuple(self._cuts), []
+        return found
+
+    def _cut(self) -> pa.RecordBatch:
         self._throttle(self._reader.bytes)
-        return (self._reader.cut(),)
+        return self._reader.cut()
 
     def _throttle(self, taken: int) -> None:
         """Wait until `taken` bytes are within what may be read."""

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import KafkaError
+from hypothesis import given
+from hypothesis import strategies as st
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 
 from rebalance_monitor.cluster.clients.plain_consumer import PlainConsumer
 from rebalance_monitor.cluster.clients.reader import (
     LARGEST_BYTES,
+    RECORD_SCHEMA,
     Reading,
     RecordReader,
     UnpackError,
@@ -142,3 +145,65 @@ def test_an_offset_to_skip_moves_no_partition_back_and_none_beyond_its_end() -> 
         3: 20,
         4: 5,
     }
+
+
+class Fetched(Message):
+    """One of a fetch of several partitions."""
+
+    def __init__(self, where: int, at: int, key: bytes | None, value: bytes | None) -> None:
+        super().__init__(at)
+        self.where, self.content = where, (key, value)
+
+    def __len__(self) -> int:
+        return len(self.content[1] or b"")
+
+    def partition(self) -> int:
+        return self.where
+
+    def key(self) -> bytes | None:  # type: ignore[override]
+        return self.content[0]
+
+    def value(self) -> bytes | None:  # type: ignore[override]
+        return self.content[1]
+
+    def timestamp(self) -> tuple[int, int]:
+        return (self.where % 3, 1_000 + self.at)
+
+
+SOME_BYTES = st.none() | st.binary(max_size=4)
+FETCHES = st.lists(
+    st.lists(st.builds(Fetched, st.integers(0, 2), st.integers(0, 99), SOME_BYTES, SOME_BYTES))
+)
+
+
+@pytest.fixture(scope="module")
+def reader() -> RecordReader:
+    """One for all examples: each has threads of librdkafka."""
+    found = RecordReader({"bootstrap.servers": "localhost:1"}, Reading({}), "t")
+    found.consumer.close()
+    return found
+
+
+@given(FETCHES)
+def test_a_batch_has_the_columns_of_its_records_in_the_order_of_the_fetches(
+    reader: RecordReader, fetches: list[list[Fetched]]
+) -> None:
+    reader._clear()
+    reader.reading = Reading(dict.fromkeys(range(3), 0))
+    reader.consumer = Consumer(*fetches)  # type: ignore[arg-type] # lists of a subclass
+    for _ in fetches:
+        reader.take(0.0)
+    every = [one for some in fetches for one in some]
+    assert reader.rows == reader.reading.rows == len(every)
+    assert reader.bytes == sum(len(one) + len(one.key() or b"") for one in every)
+    assert reader.reading.reached == {one.partition(): one.offset() + 1 for one in every}
+    if not every:
+        return
+    found = reader.cut()
+    assert found.schema.equals(RECORD_SCHEMA)
+    names = ("key", "value", "partition", "offset", "timestampType")
+    assert [tuple(row[name] for name in names) for row in found.to_pylist()] == [
+        (one.key(), one.value(), one.partition(), one.offset(), one.timestamp()[0] - 1) for one in every
+    ]
+    assert found.column("timestamp").cast("int64").to_pylist() == [one.timestamp()[1] for one in every]
+    assert reader.rows == reader.bytes == 0

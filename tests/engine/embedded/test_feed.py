@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 from rebalance_monitor.engine.batch.step import Extent
-from rebalance_monitor.engine.embedded.feed import NAP_S, WAIT_S, Feed
+from rebalance_monitor.engine.embedded.feed import MOST_CUTS, NAP_S, WAIT_S, Feed
 from tests.cluster.clients.test_reader import Consumer, Message, eof
 
 if TYPE_CHECKING:
@@ -110,3 +110,17 @@ def test_a_record_that_comes_just_after_a_batch_waits_for_others() -> None:
     found._due, found._ended = found._due + 3_600.0, found._ended + 3_600.0
     assert offsets(found)[0] == [0, 1]
     assert consumer.asked[1][1] > WAIT_S
+
+
+def test_a_batch_of_history_holds_several_cuts_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rebalance_monitor.cluster.clients.reader.BATCH_ROWS", 2)
+    found = feed(Ends({0: 40}), *([Message(at), Message(at + 1)] for at in range(0, 40, 2)))
+    batches = [found.next()]
+    while batches[-1].extent is Extent.LIMITED:
+        batches.append(found.next())
+    read = [batch.column("offset").to_pylist() for one in batches for batch in one.records]
+    assert [offset for some in read for offset in some] == list(range(40))
+    assert [len(one.records) for one in batches[:-1]] == [MOST_CUTS] * (len(batches) - 1)
+    assert [one.until[0] for one in batches] == [
+        one.records[-1].column("offset")[-1].as_py() + 1 for one in batches
+    ]
