@@ -7,6 +7,7 @@ holds the broker up, and the offsets topic with it.
 
 from __future__ import annotations
 
+import time
 from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,12 @@ class Topics:
             some = [NewTopic(name, width, 1) for name in names[first : first + AT_ONCE]]
             for made in admin.create_topics(some, operation_timeout=PATIENCE_S).values():
                 made.result(PATIENCE_S)
+        # The controller has them, but a broker on a busy machine takes half a minute to make their logs.
+        until = time.monotonic() + PATIENCE_S
+        while missing := set(names).difference(admin.list_topics(timeout=PATIENCE_S).topics):
+            if time.monotonic() > until:
+                raise TimeoutError(f"{len(missing)} of {len(names)} topics are not there")
+            time.sleep(EVERY_S / 10)
 
     def tick(self) -> None:
         """Produce into the partitions whose turn it is, in the background."""

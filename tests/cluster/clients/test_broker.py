@@ -18,6 +18,7 @@ from kafka.protocol.consumer.group import (
 )
 
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
+from rebalance_monitor.cluster.clients.ends import log_ends
 from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA, Reading, read_records
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
@@ -214,8 +215,12 @@ def test_an_open_transaction_hides_nothing(servers: str, admin: ClusterAdmin) ->
     producer.send_offsets_to_transaction(places, group.consumer_group_metadata(), 30)
     commit(servers, BEHIND, 1)
     table = read_all(servers, admin)
+    ends = log_ends({"bootstrap.servers": servers}, OFFSETS_TOPIC).ask(range(50), 60.0)
+    written = dict(zip(table["partition"].to_pylist(), table["offset"].to_pylist(), strict=True))
     producer.abort_transaction(30)
     group.close()
+    assert ends is not None
+    assert ends[coordinator_partition(HELD, 50)] == written[coordinator_partition(HELD, 50)] + 1
     assert len(commits_of(table, BEHIND)) == 4
     assert commits_of(table, HELD) == commits_of(read_all(servers, admin), HELD) == [(TOPIC, 0)]
 
