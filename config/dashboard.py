@@ -58,7 +58,7 @@ class Tables(Section):
     )
 
     groups_interval: Lasting = Field(
-        default=Duration("10s"),
+        default=Duration("30s"),
         description="Time between two writes of the `groups` table, longer where a write takes over a tenth "
         "of it.",
     )
