@@ -130,22 +130,20 @@ def newest(places: Mapping[str, Mapping[int, Position]]) -> int:
     return max((place.at for topic in places.values() for place in topic.values()), default=-1)
 
 
-def committed_at(held: Positions) -> int:
-    """Return when (ms) the newest of positions that are plain was committed, -1 where there is none."""
-    if held.runs:
-        # Without a generator: the usual is one run.
-        return max(held.runs.values())[0]
-    return newest(_listed(held.table))
+def committed_at(held: Positions) -> int | None:
+    """Return when (ms) the newest of the positions was committed, -1 where there is none.
 
-
-def is_plain(held: Positions) -> bool:
-    """Whether these are positions of a group with a record of its own, and none was perhaps dropped."""
+    None for positions that have to be unpacked: of a group without a record of its own, or with a partition
+    that was perhaps dropped.
+    """
     if held.lone:
-        return False
-    for _, offsets in held.runs.values():  # noqa: SIM110 - a loop costs half of what a generator does
+        return None
+    at = -1
+    for committed, offsets in held.runs.values():
         if _DROPPED in offsets:
-            return False
-    return True
+            return None
+        at = max(at, committed)
+    return at if held.runs else newest(_listed(held.table))
 
 
 def has_dropped(offsets: bytes) -> bool:

@@ -73,9 +73,9 @@ class Board:
         `held` is kept, and must not change.
         """
         known = self.groups.get(group)
-        if not self._measures and positions.is_plain(held):
+        if not self._measures and (at := positions.committed_at(held)) is not None:
             consumed = self.groups[group] = known or Consumed()
-            consumed.held, consumed.last_commit = held, positions.committed_at(held)
+            consumed.held, consumed.last_commit = held, at
             self._note(group, consumed, held, now, shard)
             return
         if self._measures and known is not None and known.repeat(held):
