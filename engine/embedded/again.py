@@ -61,11 +61,15 @@ def run_again(
 
 
 def cut(
-    records: Sequence[pa.RecordBatch], batches: Sequence[Begun]
+    records: list[pa.RecordBatch], batches: Sequence[Begun]
 ) -> Iterator[tuple[Begun, list[pa.RecordBatch]]]:
-    """Yield each of `batches` with its own records: below its ends, and in no batch before."""
+    """Yield each of `batches` with its own records: below its ends, and in no batch before.
+
+    `records` is emptied on the way: each of them is copied, and they may be a million.
+    """
     own: list[list[pa.RecordBatch]] = [[] for _ in batches]
-    for batch in records:
+    while records:
+        batch = records.pop(0)
         numbers = _numbers(batch, batches)
         order = np.argsort(numbers, kind="stable")
         by_number, counts = batch.take(pa.array(order)), np.bincount(numbers, minlength=len(batches))
