@@ -124,7 +124,8 @@ def _order(partition: Ints, offset: Ints) -> Ints:
 
 
 def _ints(column: pa.Array) -> Ints:
-    found: Ints = column.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    whole = column.fill_null(-1) if column.null_count else column
+    found: Ints = whole.to_numpy().astype(np.int64, copy=False)
     return found
 
 
