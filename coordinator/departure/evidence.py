@@ -150,6 +150,11 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     apart: tuple[int, ...] = ()
 
     @property
+    def is_emptied(self) -> bool:
+        """Whether no member is left."""
+        return not (self.kept or self.joined)
+
+    @property
     def is_alone(self) -> bool:
         """Whether no other member can have begun the phase or delayed its end: the closed form is exact then.
 
@@ -161,7 +166,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return False
         if 0 <= self.phase[1] <= _SHORT_MS:
             return True
-        return not (self.kept or self.joined or self.aborted)
+        return self.is_emptied and not self.aborted
 
     @property
     def is_obvious(self) -> bool:

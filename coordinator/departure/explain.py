@@ -10,49 +10,31 @@ sharp timers survive them.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rebalance_monitor.coordinator.departure import phase, timers
+from rebalance_monitor.coordinator.departure import hypotheses, phase, timers, waits
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
-from rebalance_monitor.coordinator.departure.hypotheses import (
-    CAUSE_OF,
-    SOON_MS,
-    Way,
-    learned_ways,
-    prior_of,
-    rates_beside,
-    shares_of_ways,
-)
-from rebalance_monitor.coordinator.departure.waits import (
-    Mixtures,
-    learned_heartbeats,
-    prior_of_heartbeats,
-    tried_heartbeats,
-)
+from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, SOON_MS, Way
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
     from rebalance_monitor.coordinator.departure.phase import Phase
-    from rebalance_monitor.coordinator.departure.waits import Wait
 
     Array = npt.NDArray[np.float64]
-    Places = npt.NDArray[np.int_]
 
 # Of so many members likelihoods are worked out together: more would not fit into a processor's cache.
 _AT_ONCE = 16
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
-_AT_MS = 15.0
-_LEAST_PHASE_MS = 1_000.0
+_AT_MS, _LEAST_PHASE_MS = 15.0, 1_000.0
 
 
 class _Scene(NamedTuple):
@@ -85,6 +67,17 @@ class _Removals(NamedTuple):
     over: Array
 
 
+class _Together(NamedTuple):
+    """How likely each member departed with others, by one event.
+
+    `dead`: it died with the one whose session held the phase. `all_of`: one of `EVENTS` took all of the
+    group, by event and role; no array where members are left.
+    """
+
+    dead: Array
+    all_of: Array
+
+
 _TRIGGER, _HOLDER, _INSIDE, _REMOVED = range(4)
 _ROLES = 3
 
@@ -97,27 +90,27 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
         return alone(evidence, by)
     seen = phase.phase_of(evidence, by)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
-    shares = shares_of_ways(evidence.ways, by)
+    shares = hypotheses.shares_of_ways(evidence.ways, by)
     newborn = sum(one.young for one in evidence.departed)
-    scene = _Scene(evidence, seen, tried_heartbeats(evidence.session), siblings, shares, newborn, by)
-    roles = np.empty((len(evidence.departed), _ROLES, len(Way), *seen.span.spread.shape))
-    beside = np.zeros((len(evidence.departed), *seen.span.spread.shape))
+    scene = _Scene(evidence, seen, waits.tried_heartbeats(evidence.session), siblings, shares, newborn, by)
+    count, cells = len(evidence.departed), seen.span.spread.shape
+    roles = np.empty((count, _ROLES, len(Way), *cells))
+    events = len(EVENTS) * (count > 1 and evidence.is_emptied)
+    together = _Together(np.zeros((count, *cells)), np.empty((count, events, _ROLES, *cells)))
     for first in range(0, len(roles), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
-        _fill_roles(scene, evidence.departed[some], roles[some], beside[some])
-    return _summed(scene, roles, beside, prior_of_heartbeats(evidence.session, evidence.beats, by))
+        apart = _Together(*(one[some] for one in together))
+        _fill_roles(scene, evidence.departed[some], roles[some], apart)
+    return _summed(scene, roles, together, waits.prior_of_heartbeats(evidence.session, evidence.beats, by))
 
 
-def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: Array) -> None:
-    """Fill in the likelihoods of members in each role, by way, heartbeat interval and cell.
-
-    `beside`: that one died with the one whose session held the phase.
-    """
+def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, together: _Together) -> None:
+    """Fill in the likelihoods of members in each role, by way, heartbeat interval and cell."""
     grid, span, by = scene.phase.grid, scene.phase.span, scene.by
     trigger, holder, inside = (roles[:, role] for role in (_TRIGGER, _HOLDER, _INSIDE))
-    prior = np.array([prior_of(one, scene.shares, by) for one in some])[:, :, None, None]
+    prior = np.array([hypotheses.prior_of(one, scene.shares, by) for one in some])[:, :, None, None]
     seen = _removals(scene, some)
-    near, apart, rate = rates_beside(scene.evidence, grid, scene.tried, some, by)
+    near, apart, rate = hypotheses.rates_beside(scene.evidence, grid, scene.tried, some, by)
     np.multiply(seen.within, prior / grid.width, out=trigger)
     np.multiply(prior * seen.at_end, rate, out=holder)
     begun = span.begun_by_beat(seen.table)
@@ -127,16 +120,23 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, beside: A
     np.maximum(inside, 0.0, out=inside)
     if len(span.long) and all(one.anew < 0 for one in some):
         _leave_out_late(scene, seen, inside)
+    among = together.all_of
+    for place, (row, way, _) in enumerate(EVENTS[: among.shape[1]]):
+        relative = prior[:, way] / scene.shares[way]
+        among[:, place, _TRIGGER] = relative * seen.within[:, row] / grid.width
+        among[:, place, _HOLDER] = relative * seen.at_end[:, row]
+        among[:, place, _INSIDE] = relative * inside[:, row]
     inside *= prior * apart
     inside += prior * near * begun
     if len(scene.evidence.departed) > 1:
-        np.multiply(prior[:, Way.DIED], _beside_the_last(scene, seen), out=beside)
+        late = phase.beside_the_last(grid, scene.tried, seen.now[:, Way.DIED], seen.table[:, Way.DIED])
+        np.multiply(prior[:, Way.DIED], late, out=together.dead)
         # One that had rejoined waits without commits, and may leave at any time: its last commit says when it
         # stopped.
-        waited = prior[:, Way.LEFT] * by.waited * apart[..., Way.LEFT, :, :] * begun[:, Way.UNJOINED]
-        waited /= span.spread
-        holder[:, Way.LEFT] += waited
-        inside[:, Way.LEFT] += waited * grid.middle
+        waited = prior[:, Way.LEFT] * by.waited * begun[:, Way.UNJOINED] / span.spread
+        usual = waited * apart[..., Way.LEFT, :, :]
+        holder[:, Way.LEFT] += usual
+        inside[:, Way.LEFT] += usual * grid.middle
     trigger[:, Way.UNJOINED] = inside[:, Way.UNJOINED] = 0.0
     holder[:, Way.UNJOINED] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
     unseen = scene.evidence.may_lack_newcomer
@@ -157,18 +157,6 @@ def _leave_out_late(scene: _Scene, seen: _Removals, inside: Array) -> None:
     long, late = scene.phase.span.long, scene.by.late_poll + scene.by.busy_poll
     after = seen.over - seen.now[:, Way.DIED]
     inside[:, Way.DIED, :, long] += (1 - late) * np.minimum(after, 0.0).transpose(2, 0, 1)
-
-
-def _beside_the_last(scene: _Scene, seen: _Removals) -> Array:
-    """Return how likely (per ms) a member expired near the end of a long phase.
-
-    What befell two at once ends their sessions within a heartbeat of each other.
-    """
-    grid, soon = scene.phase.grid, np.array(scene.tried, float) + SOON_MS
-    places = np.minimum(grid.table.searchsorted(soon), len(grid.table) - 1)
-    late = seen.now[:, Way.DIED, :, 0] - seen.table[:, Way.DIED, np.arange(len(soon)), places]
-    near = np.maximum(late, 0.0) / soon
-    return np.asarray(near[..., None] * (grid.middle > soon[:, None]))
 
 
 def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: Array) -> Array:
@@ -211,7 +199,7 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     ages[:, table:over] = [
         (one.session, low, low - _AT_MS, low + _AT_MS) for one, (low, _) in zip(some, bounds, strict=True)
     ]
-    rows: list[list[Wait]] = []
+    rows: list[list[waits.Wait]] = []
     since: list[float] = []
     for one in some:
         # Where one fault took several new ones, their ages are evidence of that fault once.
@@ -219,8 +207,8 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
         rows += timers.rows_of(one, scene.siblings, scene.tried, scene.by, young=young, failing=failing)
         seen = one.last_active
         since += [seen, seen, one.since, seen, seen, *[one.alive] * count, *[seen] * count]
-    cdf = Mixtures(rows).over(since, ages).reshape(len(some), -1, ages.shape[1])
-    found = cdf[:, _places(count)]
+    cdf = waits.Mixtures(rows).over(since, ages).reshape(len(some), -1, ages.shape[1])
+    found = cdf[:, timers.places(count)]
     found[:, Way.STALLED] += cdf[:, timers.STALLED, None]
     cells = len(grid.width)
     after, before = found[..., table - cells : table], found[..., table - cells - 1 : table - 1]
@@ -238,17 +226,6 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
         found,
         found[:, Way.DIED, :, over:],
     )
-
-
-@lru_cache(maxsize=8)
-def _places(count: int) -> Places:
-    """Return the row of `timers.rows_of` that each way has for each of so many heartbeat intervals."""
-    places = np.empty((len(Way), count), int)
-    for row, way in enumerate(timers.PLAIN):
-        places[way] = row
-    for row, way in enumerate(timers.BY_BEAT):
-        places[way] = timers.STALLED + 1 + row * count + np.arange(count)
-    return places
 
 
 class _Ends(NamedTuple):
@@ -280,7 +257,7 @@ def _else(scene: _Scene, ends: _Ends, sums: Array) -> Array:
     weighed = np.empty_like(sums)
     weighed[0, _TRIGGER] = free
     np.multiply(begun, kept, out=weighed[0, _HOLDER])
-    np.multiply(begun, free if scene.evidence.kept or scene.evidence.joined else 0.0, out=weighed[0, _INSIDE])
+    np.multiply(begun, 0.0 if scene.evidence.is_emptied else free, out=weighed[0, _INSIDE])
     np.multiply(begun, late, out=weighed[0, _REMOVED])
     weighed /= sums[0, _INSIDE].max() + _TINY
     return weighed
@@ -306,7 +283,7 @@ def _else_among_others(scene: _Scene, ends: _Ends, sums: Array, most: float | No
     late = np.expm1(np.minimum(late.sum(axis=0) - late, _MOST_LOG))
     started = begun + triggers
     # Where no member is left, the last one that departs has both begun the phase and ended it.
-    last = started if scene.evidence.kept or scene.evidence.joined else triggers
+    last = triggers if scene.evidence.is_emptied else started
     weighed = np.empty_like(sums)
     weighed[:, _TRIGGER] = free + ended * kept + deadline * late
     weighed[:, _HOLDER] = started * kept
@@ -325,33 +302,58 @@ class _Weights(NamedTuple):
     top: float
 
 
-def _summed(scene: _Scene, roles: Array, beside: Array, weights: Array) -> Explained:
+def _summed(scene: _Scene, roles: Array, together: _Together, weights: Array) -> Explained:
     """Sum over every trigger and holder: each member in each role, with all that the others may have done.
 
-    Those that died may have died together, by what befell them all: then one held the phase, and the others
-    expired beside it.
+    Members depart by themselves, or by one event. Those that died may have died together: then one held the
+    phase, and the others expired beside it.
     """
-    weighed = _weighed(scene, roles, weights)
+    removed = roles[:, _HOLDER, Way.UNJOINED].copy()
+    weighed = _weighed(scene, roles, removed, weights)
     if len(roles) > 1:
-        together = roles.copy()
-        together[:, _HOLDER] = 0.0
-        together[:, _HOLDER, Way.DIED] = roles[:, _HOLDER, Way.DIED] * scene.by.dead_together
-        together[:, _INSIDE, Way.DIED] += beside
-        both = _weighed(scene, together, weights, weighed.top, held=True)
-        weighed = _Weights(
-            weighed.roles + both.roles,
-            weighed.cells + both.cells,
-            weighed.removed + both.removed,
-            weighed.top,
-        )
+        for way, others in _by_one_event(scene, together.all_of):
+            more = _weighed(scene, others, 0.0, weights, weighed.top)
+            weighed.roles[..., way] += more.roles[..., 0]
+            weighed.cells[...] += more.cells
+        died = roles[:, :, Way.DIED]
+        died[:, _INSIDE] += together.dead
+        died[:, _HOLDER] *= scene.by.dead_together
+        roles[:, _HOLDER, : Way.DIED] = roles[:, _HOLDER, Way.DIED + 1 :] = 0.0
+        more = _weighed(scene, roles, 0.0, weights, weighed.top, held=True)
+        weighed.roles[...] += more.roles
+        weighed.cells[...] += more.cells
     return _posterior(scene, weighed, weights)
 
 
+def _by_one_event(scene: _Scene, all_of: Array) -> Iterator[tuple[Way, Array]]:
+    """Yield how likely each member of a group departed so, by role, where one event took all of them.
+
+    That is as likely as it is of one member, however many there were. What the application does as it closes,
+    and how far apart its processes end, is the same for all.
+    """
+    for place, (_, way, share) in enumerate(EVENTS[: all_of.shape[1]]):
+        weight = scene.by.one_event * scene.shares[way] * share(scene.by) / len(hypotheses.APART_MS)
+        for rate in hypotheses.rates_of_event(scene.phase.grid):
+            roles = all_of[:, place, :, None].copy()
+            roles[:, (_HOLDER, _INSIDE)] *= rate
+            roles[0] *= weight
+            yield way, roles
+
+
 def _weighed(
-    scene: _Scene, roles: Array, weights: Array, most: float | None = None, *, held: bool = False
+    scene: _Scene,
+    roles: Array,
+    removed: Array | float,
+    weights: Array,
+    most: float | None = None,
+    *,
+    held: bool = False,
 ) -> _Weights:
-    """Weigh all roles; `held`: only where one that departed has held the phase."""
-    count, removed = len(roles), roles[:, _HOLDER, Way.UNJOINED]
+    """Weigh all roles; `removed`: what of the holders' is a removal at the join deadline.
+
+    `held`: only where one that departed has held the phase.
+    """
+    count, ways = len(roles), roles.shape[2]
     sums = np.empty((count, _ROLES + 1, *roles.shape[3:]))
     np.add.reduce(roles, axis=2, out=sums[:, :_ROLES])
     sums[:, _REMOVED] = removed
@@ -362,7 +364,7 @@ def _weighed(
     )
     by_role = weighed[:, :_ROLES].reshape(count, _ROLES, -1, 1)
     return _Weights(
-        np.matmul(roles.reshape(count, _ROLES, len(CAUSE_OF), -1), by_role)[..., 0].swapaxes(0, 1),
+        np.matmul(roles.reshape(count, _ROLES, ways, -1), by_role)[..., 0].swapaxes(0, 1),
         (weighed[0] * sums[0]).sum(axis=0),
         (removed * weighed[:, _REMOVED]).reshape(count, -1).sum(axis=1),
         top,
@@ -392,6 +394,6 @@ def _posterior(scene: _Scene, weighed: _Weights, weights: Array) -> Explained:
         ways=shares,
         triggers=triggers,
         holders=[*held, max(0.0, 1 - deadline - sum(held)), deadline],
-        beats=learned_heartbeats(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
-        group_ways=learned_ways(evidence.ways, shares),
+        beats=waits.learned_heartbeats(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
+        group_ways=hypotheses.learned_ways(evidence.ways, shares),
     )

@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.departure.evidence import ELSEWHERE
 from rebalance_monitor.coordinator.findings.causes import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
 
@@ -114,6 +114,27 @@ CLIENTS: dict[str, Client] = {
     "unknown-848": Client(0.25, 0.5, 0.25, 0.9, closes=False, holds=True),
 }
 """Family -> its client, by the clients' sources (docs/detection.md)."""
+
+
+class Event(NamedTuple):
+    """What may take all of a group at once. `waits`: the way whose waits each member's last commit shows.
+
+    `way`: the way in which all depart. `share`: how often it is so, of all such events.
+    """
+
+    waits: Way
+    way: Way
+    share: Callable[[Fitted], float]
+
+
+EVENTS = (
+    # All commit as they close, if there is something to commit, or none does: that is the application's.
+    Event(Way.LEFT, Way.LEFT, lambda by: by.closes_by_hand),
+    Event(Way.UNJOINED, Way.LEFT, lambda by: 1 - by.closes_by_hand),
+    Event(Way.DIED, Way.DIED, lambda by: by.all_died),
+)
+APART_MS = (300.0, 3_000.0, 15_000.0)
+"""Within how long one event takes all members: any of these is as likely."""
 
 UNMOVED = 2
 """`Departed.unmoved` where siblings moved."""
@@ -275,6 +296,15 @@ def _rates(
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
     return Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
+
+
+@lru_cache(maxsize=_CACHED)
+def rates_of_event(grid: Cells) -> tuple[Array, ...]:
+    """Return how likely (per ms) one event that takes all takes another member after so long, by cell.
+
+    One answer for each of `APART_MS`.
+    """
+    return tuple(_share_below(grid, np.array(most)) / most for most in APART_MS)
 
 
 def _share_below(grid: Cells, most: Array) -> Array:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
-from rebalance_monitor.coordinator.departure.hypotheses import client_of
+from rebalance_monitor.coordinator.departure.hypotheses import SOON_MS, client_of
 from rebalance_monitor.coordinator.departure.waits import (
     Intervals,
     Mixtures,
@@ -168,7 +168,7 @@ def grid_of(evidence: Evidence, quiet: int) -> Grid:
     if most < 0:
         # Rounded up, so that grids are made once.
         most = next((edge for edge in _EDGES if edge >= evidence.since), _EDGES[-1])
-        if not evidence.aborted and (evidence.kept or evidence.joined):
+        if not (evidence.aborted or evidence.is_emptied):
             # A member that has not rejoined at the deadline is removed, and at least one had rejoined.
             most = min(most, evidence.deadline + _DEADLINE_MS[1])
     low = max(float(least), 0.0)
@@ -196,11 +196,11 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     between = any(client_of(one).between for one in evidence.departed)
     busy = max([one.usual for _, one in survivors if between or one.timer < _TIMED], default=0.0)
     span = span_of(grid, evidence.session, evidence.aborted, busy)
-    if evidence.kept or evidence.joined:
+    if evidence.is_emptied:
+        free, held = _emptied(grid, span)
+    else:
         near = quiet // -_NEAR_MS * -_NEAR_MS
         free, held = _prior(grid, span, evidence.deadline, busy, near, evidence.kept, by)
-    else:
-        free, held = _emptied(grid, span)
     if survivors:
         at_end, at_start = _survived(evidence, grid, span, survivors, by)
         free, held = free * at_end, held * at_start
@@ -346,6 +346,19 @@ def learn_heartbeats(evidence: Evidence, by: Fitted = FITTED) -> tuple[float, ..
     """
     seen = phase_of(evidence, by)
     return learned_heartbeats(evidence.beats, (seen.free * seen.grid.width).sum(axis=1))
+
+
+def beside_the_last(grid: Grid, tried: Sequence[int], now: Array, table: Array) -> Array:
+    """Return how likely (per ms) each member expired near the end of a long phase, by interval and cell.
+
+    `now`, `table`: how likely its session has ended, at the end of the phase and at the grid's table. What
+    befell two at once ends their sessions within a heartbeat of each other.
+    """
+    soon = np.array(tried, float) + SOON_MS
+    places = np.minimum(grid.table.searchsorted(soon), len(grid.table) - 1)
+    late = now[..., 0] - table[:, np.arange(len(soon)), places]
+    near = np.maximum(late, 0.0) / soon
+    return np.asarray(near[..., None] * (grid.middle > soon[:, None]))
 
 
 def replaced(

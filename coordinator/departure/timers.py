@@ -13,7 +13,10 @@ What is uniform is where in its commit interval and where in its heartbeat inter
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 from rebalance_monitor.coordinator.departure.hypotheses import (
     CLIENTS,
@@ -27,9 +30,13 @@ from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, W
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy.typing as npt
+
     from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.departure.fitted import Fitted
     from rebalance_monitor.coordinator.departure.hypotheses import Client
+
+    Places = npt.NDArray[np.int_]
 
 LOADED_LATE_MS = 2_500
 """How much later than it happened samples tell of a coordinator's load, ms."""
@@ -94,15 +101,16 @@ def expired(
 
     Those are its heartbeat intervals (ms).
     """
-    waits = intervals.waits
     if not rearms:
         return [
-            [late for _, gap, weight in waits for late in _difference(gap, beat, weight, session)]
+            [late for _, gap, weight in intervals.waits for late in _difference(gap, beat, weight, session)]
             for beat in beats
         ]
     # Clients that commit within transactions are rare: their usual interval says enough.
-    rare, rest = by.transactional, 1 - by.transactional
-    waits = [(session, gap, weight * rest) for _, gap, weight in waits]
+    rest = 1 - by.transactional
+    waits = [(session, gap, weight * rest) for _, gap, weight in intervals.working]
+    waits += [(session, gap, weight) for _, gap, weight in intervals.pauses]
+    rare = by.transactional * (1 - intervals.idle)
     return [_difference(intervals.usual, beat, rare, session) + _later_of(waits, beat) for beat in beats]
 
 
@@ -182,7 +190,7 @@ def died(
     if one.anew < 0:
         return usual
     sure = by.reloaded if one.unanswered and one.anew == one.loaded else 1.0
-    after = [_loaded(waits, one.session + float(one.alive - one.anew)) for waits in usual]
+    after = [_delayed(waits, one.session + float(one.alive - one.anew), LOADED_LATE_MS) for waits in usual]
     return [scaled(waits, 1 - sure) + scaled(late, sure) for waits, late in zip(usual, after, strict=True)]
 
 
@@ -192,9 +200,7 @@ def _unloaded(
     """Return the same as if no coordinator had been loaded."""
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if one.woke >= 0:
-        until = float(one.alive - one.woke)
-        late: list[Wait] = [(until - LOADED_LATE_MS, until + _WAKING_MS, by.died_before_load)]
-        return [scaled(waits, 1 - by.died_before_load) + late for waits in usual]
+        return [_delayed(waits, float(one.alive - one.woke), _WAKING_MS) for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     young = by.died_young * (not one.rebalance or one.session <= one.rebalance)
@@ -202,18 +208,18 @@ def _unloaded(
     return [scaled(waits, 1 - by.died_young) + at_once for waits in usual]
 
 
-def _loaded(waits: Sequence[Wait], ended: float) -> list[Wait]:
-    """Return the waits where a load of the coordinator began each session anew, so that it `ended` (ms) then.
+def _delayed(waits: Sequence[Wait], ended: float, longest: float) -> list[Wait]:
+    """Return the waits where no session `ended` (ms) sooner: a load began it anew, or the broker stood still.
 
-    Whoever had died before the load is removed then. Samples tell of the load up to so much late or, by the
-    last one without an answer, early.
+    Those that were over by then are over then, up to `longest` later. Samples tell of a load or a pause up to
+    so much late or, by the last one without an answer, early.
     """
     late, dead = [], 0.0
     for least, most, weight in waits:
         over = min(max((ended - least) / max(most - least, 1.0), 0.0), 1.0)
         dead += weight * over
         late.append((max(least, ended), max(most, ended), weight * (1 - over)))
-    return [*late, (ended - LOADED_LATE_MS, ended + LOADED_LATE_MS, dead)]
+    return [*late, (ended - LOADED_LATE_MS, ended + longest, dead)]
 
 
 def stalled(
@@ -379,3 +385,14 @@ def rows_of(
         *died(one, intervals, beats, client, by, failing=failing),
         *noticed,
     ]
+
+
+@lru_cache(maxsize=8)
+def places(count: int) -> Places:
+    """Return the row of `rows_of` that each way has for each of so many heartbeat intervals."""
+    found = np.empty((len(Way), count), int)
+    for row, way in enumerate(PLAIN):
+        found[way] = row
+    for row, way in enumerate(BY_BEAT):
+        found[way] = STALLED + 1 + row * count + np.arange(count)
+    return found

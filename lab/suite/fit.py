@@ -45,6 +45,7 @@ HELD = frozenset(
     (
         *("left", "died", "stalled", "unjoined", "unsynced", "unknown"),
         *("replaced_at_once", "replaced_soon", "replaced_late"),
+        *("one_event", "all_died"),
     )
 )
 """What befalls members, and how soon a process replaces its own client.

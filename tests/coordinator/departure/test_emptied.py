@@ -1,0 +1,76 @@
+"""A group that ends as a whole, closed or killed, at production timings: neither is taken for the other."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from random import Random
+
+import pytest
+from msgspec.structs import replace as changed
+
+from rebalance_monitor.coordinator.departure.evidence import Evidence
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.lab.simulator import draw_plan, simulate
+from rebalance_monitor.lab.simulator.plans.plan import Act, Plan
+from rebalance_monitor.lab.suite.departures import observations, way_of
+
+SURE = 0.8
+CLOSE, KILL, LEFT, DIED = Act.CLOSE, Act.KILL, Way.LEFT, Way.DIED
+
+
+def _closing(rate: float) -> Iterator[tuple[int, Plan]]:
+    """Yield plans of classic groups of several members, closed at the end; `rate`: records a second."""
+    for seed in range(3_000_000, 3_010_000):
+        plan = draw_plan(Random(seed), "healthy")  # noqa: S311 - a simulation
+        (group,) = plan.groups
+        closes = sum(step.act is CLOSE for step in group.steps)
+        if closes > 1 and not (group.modern or plan.broker.outages) and group.traffic.per_second == rate:
+            yield seed, plan
+
+
+def _claims(seed: int, plan: Plan, act: Act, within: float) -> list[tuple[Way, Way, float]]:
+    """Let all members end by `act`, the last `within` ms after the first; return true and claimed ways."""
+    (group,) = plan.groups
+    ends = [step for step in group.steps if step.act is CLOSE]
+    apart = within / len(ends)
+    last = [replace(one, at=ends[0].at + place * apart, act=act) for place, one in enumerate(ends)]
+    steps = [one for one in group.steps if one.act is not CLOSE]
+    made = simulate(
+        replace(plan, groups=(replace(group, steps=(*steps, *last)),), length=plan.length + within), seed
+    )
+    truth = {one.member: way_of(one) for one in made.truth.removals}
+    found = []
+    for evidence, members in _learned(list(observations(made.rows))):
+        ways = explain(evidence).ways
+        best = [max(Way, key=one.__getitem__) for one in ways]
+        found += [
+            (truth[member], way, one[way]) for member, way, one in zip(members, best, ways, strict=True)
+        ]
+    return found
+
+
+def _learned(seen: list[tuple[str, Evidence, list[str]]]) -> Iterator[tuple[Evidence, list[str]]]:
+    """Yield the evidence with what the group has learned by then."""
+    beats: tuple[float, ...] = ()
+    ways: tuple[float, ...] = ()
+    for _, evidence, members in seen:
+        known = changed(evidence, beats=beats, ways=ways)
+        found = explain(known)
+        beats, ways = found.beats, found.group_ways
+        yield known, members
+
+
+@pytest.mark.parametrize("within", [0, 12_000])
+@pytest.mark.parametrize("rate", [1 / 60, pytest.param(20.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("act", "way", "other"), [(CLOSE, LEFT, DIED), (KILL, DIED, LEFT)])
+def test_a_group_that_was_closed_did_not_expire_and_one_that_was_killed_did_not_leave(
+    act: Act, way: Way, other: Way, rate: float, within: int
+) -> None:
+    plans = list(islice(_closing(rate), 12))
+    claims = [one for seed, plan in plans for one in _claims(seed, plan, act, within)]
+    sure = [said for true, said, share in claims if true is way and share >= SURE]
+    ended = sum(true is way for true, _, _ in claims)
+    assert ended > 3 * len(plans)
+    assert sure.count(other) <= 0.05 * ended
+    assert sure.count(way) >= 0.4 * ended
