@@ -2,7 +2,8 @@
 
 `python -m bench.core.quiet_hours --hours 1000` simulates healthy groups, some for each seed, with the ends of
 their topics every five seconds, and runs them through the coordinator as `replay` does: those of a seed in
-one shard, for most of what a single group costs is spent on empty batches.
+one shard, for most of what a single group costs is spent on empty batches. Clients that commit by hand do so
+once a second at most.
 Every finding of lag about such a group is false, except `rebalance_cost`, which blames no member, and every
 warning, but for what is so: its partitions are dealt out unevenly, or it is empty, because it was closed.
 Most of these groups are closed at the end, at any moment, and a broker of some stops or is restarted. What a
@@ -23,12 +24,11 @@ import click
 import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
 from rebalance_monitor.engine.replay.timeline import Tick
 from rebalance_monitor.lab.simulator import draw_plan, simulate
-from rebalance_monitor.lab.simulator.plans.plan import Act
+from rebalance_monitor.lab.simulator.plans.plan import AFTER_WORK, Act
 from rebalance_monitor.lab.simulator.samples import ends, samples
 from rebalance_monitor.lab.suite.healthy import OF_LAG, is_false
 
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rebalance_monitor.lab.simulator import Simulation
-    from rebalance_monitor.lab.simulator.plans.plan import GroupPlan, Plan
+    from rebalance_monitor.lab.simulator.plans.plan import ClientPlan, GroupPlan, Plan
 
 FIRST_SEED = 2_000_000
 EVERY_MS, TICK_MS, HOUR_MS, DAY_H = 5_000, 1_000, 3_600_000, 24
+BY_HAND_MS = 1_000.0
 
 
 class Quiet(msgspec.Struct):
@@ -67,7 +68,7 @@ def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
         measured += sum(one.records is not None for one in (getattr(batch, "lags", None) or {}).values())
 
     replay.watch = count
-    found = list(replay.run(ticks(made), Samples(samples(made)), Samples(ends_of(made))))
+    found = list(replay.run(ticks(made), Samples(samples(made)), Samples(ends(made, EVERY_MS))))
     false = [one for one in found if is_false(one)]
     return Quiet(
         seed,
@@ -80,11 +81,21 @@ def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
 
 
 def _apart(plan: Plan) -> Plan:
-    """Give each group topics of its own: their records are drawn group by group."""
+    """Give each group topics of its own: their records are drawn by group. None commits all the time."""
     groups = (
-        replace(one, topics=tuple(f"{one.name}.{topic}" for topic in one.topics)) for one in plan.groups
+        replace(
+            one,
+            topics=tuple(f"{one.name}.{topic}" for topic in one.topics),
+            clients=tuple(map(_seldom, one.clients)),
+        )
+        for one in plan.groups
     )
     return replace(plan, groups=tuple(groups))
+
+
+def _seldom(client: ClientPlan) -> ClientPlan:
+    """Let a client that commits by hand do so once a second at most: more says no more, and costs most."""
+    return replace(client, gap=max(client.gap, BY_HAND_MS)) if client.mode in AFTER_WORK else client
 
 
 def _lives(group: GroupPlan, length: float) -> float:
@@ -102,19 +113,6 @@ def ticks(made: Simulation) -> Iterator[Tick]:
             place += 1
         yield Tick(now, {made.plan.shard: rows[first:place]} if place > first else {})
         now += TICK_MS
-
-
-def ends_of(made: Simulation) -> Iterator[EndsSample]:
-    """Yield the ends of all topics, every few seconds."""
-    at = made.plan.epoch + EVERY_MS
-    while at < made.plan.epoch + made.plan.length:
-        latest: dict[str, list[int]] = {}
-        for plan in made.plan.groups:
-            for (topic, _), end in sorted(ends(made, plan.name, at).items()):
-                latest.setdefault(topic, []).append(end)
-        highs = {topic: tuple(found) for topic, found in latest.items()}
-        yield EndsSample(at - 20, at, highs, {topic: (0,) * len(found) for topic, found in highs.items()})
-        at += EVERY_MS
 
 
 def report(kept: list[Quiet]) -> str:

@@ -1,10 +1,14 @@
-"""Probe samples of a simulation, one every few seconds, and end offsets, as a live probe would take them."""
+"""Samples of a simulation, one every few seconds: of the probe, and of the topics' ends."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from rebalance_monitor.cluster.ends.ends import DESCRIBE_S
+from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
 from rebalance_monitor.lab.simulator.plans.plan import Outage
 from rebalance_monitor.lab.simulator.protocol.members import State
@@ -44,13 +48,25 @@ def samples(made: Simulation, every: float = 2_500.0) -> Iterator[ProbeSample]:
         at += every
 
 
-def ends(made: Simulation, group: str, at: float) -> dict[tuple[str, int], int]:
-    """Give the end offsets of the topics of `group` at `at` (ms since 1970)."""
-    plan = next(one for one in made.plan.groups if one.name == group)
-    numbers = list(range(plan.partitions))
-    places = [(topic, number) for topic in plan.topics for number in numbers]
-    offsets = made.feeds[group].offsets([(topic, numbers) for topic in plan.topics], at - made.plan.epoch)
-    return dict(zip(places, offsets, strict=True))
+def ends(made: Simulation, every: int, took: int = 20) -> Iterator[EndsSample]:
+    """Yield samples of the ends of all topics, one in `every` ms; each `took` ms.
+
+    As the monitor, they ask for the first offsets once in `DESCRIBE_S`.
+    """
+    times = range(every, int(np.ceil(made.plan.length)), every)
+    at = np.array(times, float)
+    columns = [
+        (topic, found)
+        for plan in made.plan.groups
+        for found in [made.feeds[plan.name].over(at).tolist()]
+        for topic in plan.topics
+    ]
+    begins = {topic: (0,) * len(rows[0]) for topic, rows in columns if rows}
+    seldom = max(int(1_000 * DESCRIBE_S) // every, 1)
+    for place, time in enumerate(times):
+        now = made.plan.epoch + time
+        latest = {topic: tuple(rows[place]) for topic, rows in columns}
+        yield EndsSample(now - took, now, latest, {} if place % seldom else begins)
 
 
 def _outages(made: Simulation, at: float) -> tuple[bool, int]:

@@ -126,7 +126,7 @@ def _with_work(made: Simulation, group: str, state: GroupState, member: Member, 
         return seen
     owned = [(state.topics[topic], list(numbers)) for topic, *numbers in member.assigned]
     epoch = made.plan.epoch
-    came = made.feeds[group].next_after(owned, seen.last_commit - epoch) + epoch
+    came = made.feeds[group].of(owned).next_after(seen.last_commit - epoch) + epoch
     return replace(seen, waited=int(came) if came <= now else NOTHING)
 
 

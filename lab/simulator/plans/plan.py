@@ -28,6 +28,10 @@ class Mode(StrEnum):
     NEVER = "never"
 
 
+AFTER_WORK = frozenset({Mode.PER_POLL, Mode.PER_RECORD, Mode.TRANSACTION})
+"""The application commits by hand when a piece of its work is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClientPlan:
     """One client process: its family (`families.FAMILIES`), timers (ms) and identity.

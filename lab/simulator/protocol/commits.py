@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.lab.simulator.plans.plan import Mode
+from rebalance_monitor.lab.simulator.plans.plan import AFTER_WORK, Mode
 from rebalance_monitor.lab.simulator.protocol import wire
 from rebalance_monitor.lab.simulator.protocol.log import partitions_bytes
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 NEVER = float("inf")
 _TIMED = frozenset({Mode.IN_POLL, Mode.BACKGROUND, Mode.OWN_TIMER})
 _AUTO = frozenset({Mode.IN_POLL, Mode.BACKGROUND})
-_AFTER_WORK = frozenset({Mode.PER_POLL, Mode.PER_RECORD, Mode.TRANSACTION})
 # How often an application that commits by hand stops after a commit, and not in its work.
 _POLLS_NO_MORE = 0.3
 
@@ -39,6 +38,7 @@ class Commits:
         self._plan, self._family, self._group = plan, family, group
         self._feed, self._log, self._rng = feed, log, rng
         self.owned: Owned = []
+        self._ends = feed.of(self.owned)
         self.assigned = b""
         self._listed = b""
         self._offsets: tuple[int, ...] = ()
@@ -50,9 +50,10 @@ class Commits:
         """Take an assignment at `at` (ms): its first commit may repeat what its predecessor had committed."""
         if owned != self.owned or not self.assigned:
             self.owned, self._listed = owned, partitions_bytes(owned)
+            self._ends = self._feed.of(owned)
             self.assigned = wire.assignment(owned)
         self._offsets = ()
-        if self._next == NEVER and self._plan.mode in _AFTER_WORK:
+        if self._next == NEVER and self._plan.mode in AFTER_WORK:
             # It had nothing to wait for: a KIP-848 member joins without partitions.
             self._next = self._after_work(at)
 
@@ -83,7 +84,7 @@ class Commits:
 
     def work_begins(self, at: float) -> float:
         """Give when the application's next piece of work begins: after a commit, if it commits by hand."""
-        if self._plan.mode in _AFTER_WORK:
+        if self._plan.mode in AFTER_WORK:
             return max(at, min(self._next, at + 2 * self._plan.gap))
         return at
 
@@ -93,7 +94,7 @@ class Commits:
         An application that commits each batch may poll no more after a commit: its last poll began the batch.
         """
         random = self._rng.random
-        if self._plan.mode not in _AFTER_WORK or random() >= _POLLS_NO_MORE:
+        if self._plan.mode not in AFTER_WORK or random() >= _POLLS_NO_MORE:
             return at
         return at - min(2 * random() * self._plan.gap, self._plan.poll / 2)
 
@@ -123,7 +124,7 @@ class Commits:
         mode = self._plan.mode
         if not self.owned or mode is Mode.NEVER:
             return
-        offsets = self._feed.offsets(self.owned, min(at, self._works_until))
+        offsets = self._ends.at(min(at, self._works_until))
         if offsets == self._offsets and not (self._family.commits_idle and mode in _AUTO):
             return
         self._offsets = offsets
@@ -146,5 +147,5 @@ class Commits:
 
     def _after_work(self, at: float) -> float:
         """Give when the work on what comes next after `at` is done."""
-        begun = max(self._feed.next_after(self.owned, at), at)
+        begun = max(self._ends.next_after(at), at)
         return begun + self._plan.gap * (0.5 + self._rng.random())

@@ -5,12 +5,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 if TYPE_CHECKING:
     from random import Random
+
+    import numpy.typing as npt
 
     from rebalance_monitor.lab.simulator.plans.plan import GroupPlan
 
     Owned = list[tuple[str, list[int]]]
+    Floats = npt.NDArray[np.float64]
+    Ints = npt.NDArray[np.int64]
 
 # Rarer arrivals are drawn one by one.
 _SPARSE_PER_SECOND = 1.0
@@ -43,24 +49,47 @@ class Feed:
             at += rng.expovariate(self.rate)
         return found
 
-    def offsets(self, owned: Owned, at: float) -> tuple[int, ...]:
-        """Give the end offsets at `at` (ms) of each partition."""
-        base = self._base
-        if self._sparse:
-            arrivals = self._arrivals
-            return tuple(base[p] + bisect_right(arrivals[p], at) for _, numbers in owned for p in numbers)
-        flown = int(self.rate * min(at, self._until))
-        return tuple(base[p] + flown for _, numbers in owned for p in numbers)
+    def of(self, owned: Owned) -> Ends:
+        """Give the ends of some partitions."""
+        numbers = [number for _, some in owned for number in some]
+        arrivals = [self._arrivals[number] for number in numbers] if self._sparse else None
+        return Ends([self._base[number] for number in numbers], arrivals, self.rate, self._until)
 
-    def next_after(self, owned: Owned, at: float) -> float:
-        """Give when the next record arrives on any of `owned`."""
-        if not self._sparse:
-            return at if at < self._until and owned else float("inf")
+    def over(self, times: Floats) -> Ints:
+        """Give the end offsets at each of `times` (ms, rows) of each partition (columns)."""
+        base = np.array(self._base, np.int64)
+        if self._sparse:
+            seen = [np.searchsorted(np.array(one), times, side="right") for one in self._arrivals]
+            return base + np.column_stack(seen)
+        flown = (self.rate * np.minimum(times, self._until)).astype(np.int64)
+        return base + flown[:, None]
+
+
+class Ends:
+    """The end offsets of some partitions at any time, in their order."""
+
+    __slots__ = ("_arrivals", "_base", "_rate", "_until")
+
+    def __init__(
+        self, base: list[int], arrivals: list[list[float]] | None, rate: float, until: float
+    ) -> None:
+        self._base, self._arrivals, self._rate, self._until = base, arrivals, rate, until
+
+    def at(self, at: float) -> tuple[int, ...]:
+        """Give the end offsets at `at` (ms)."""
+        if self._arrivals is None:
+            flown = int(self._rate * min(at, self._until))
+            return tuple([base + flown for base in self._base])
+        arrived = zip(self._base, self._arrivals, strict=True)
+        return tuple([base + bisect_right(arrivals, at) for base, arrivals in arrived])
+
+    def next_after(self, at: float) -> float:
+        """Give when the next record arrives on any of them."""
+        if self._arrivals is None:
+            return at if at < self._until and self._base else float("inf")
         found = float("inf")
-        for _, numbers in owned:
-            for p in numbers:
-                arrivals = self._arrivals[p]
-                place = bisect_right(arrivals, at)
-                if place < len(arrivals):
-                    found = min(found, arrivals[place])
+        for arrivals in self._arrivals:
+            place = bisect_right(arrivals, at)
+            if place < len(arrivals):
+                found = min(found, arrivals[place])
         return found

@@ -7,9 +7,13 @@ record whole. `decode_record` reads the bytes of these.
 from __future__ import annotations
 
 from operator import itemgetter
-from struct import pack
+from struct import Struct
+from typing import TYPE_CHECKING
 
 from rebalance_monitor.decoders.rows import COMMIT_RUN, RECORD, Row, partition_entry, record_body, run_body
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 def partitions_bytes(owned: list[tuple[str, list[int]]]) -> bytes:
@@ -47,11 +51,16 @@ class Log:
         # Stable: what was appended first at one time stays first.
         entries.sort(key=itemgetter(0))
         found, offset, epoch, shard = [], 0, self.epoch, self._shard
+        heads: dict[bytes, tuple[bytes, int, Callable[..., bytes]]] = {}
         for at, group, first, second in entries:
             ts = epoch + int(at)
             if type(second) is tuple:
-                count = len(second)
-                body = run_body(first, pack(f">{count}q", *second))
+                head = heads.get(first)
+                if head is None:
+                    count = len(second)
+                    head = heads[first] = run_body(first, b""), count, Struct(f">{count}q").pack
+                begun, count, packed = head
+                body = begun + packed(*second)
                 row = Row(shard, 0, COMMIT_RUN, offset, offset + count - 1, ts, group, ts, count, body)
                 offset += count
             else:

@@ -1,5 +1,6 @@
 """The simulator gives real bytes, the same for the same seed, and Kafka's timers."""
 
+from itertools import islice
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ from rebalance_monitor.decoders.embedded.consumer import Assignment, decode_assi
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.samples import ends, samples
 
-SAMPLE_MS = 500.0
+SAMPLE_MS, ENDS_MS = 500.0, 5_000
 SEEDS = range(24)
 
 
@@ -60,5 +61,17 @@ def test_nothing_is_committed_beyond_the_end_of_a_partition(seed: int) -> None:
     made = simulate(draw_plan(Random(seed)), seed)
     for row in made.rows[:: max(len(made.rows) // 50, 1)]:
         if row.row_kind == rows.COMMIT_RUN:
-            known = ends(made, row.group, row.commit_ts + 1)
-            assert all(offset <= known[topic, p] for topic, p, offset in rows.commit_run(row).entries())
+            at = row.commit_ts + 1 - made.plan.epoch
+            known = made.feeds[row.group].of([("", list(range(made.plan.groups[0].partitions)))]).at(at)
+            assert all(offset <= known[p] for _, p, offset in rows.commit_run(row).entries())
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_samples_of_ends_are_the_ends_of_each_partition_at_their_times(seed: int) -> None:
+    made = simulate(draw_plan(Random(seed), groups=2), seed)
+    plans = {topic: plan for plan in made.plan.groups for topic in plan.topics}
+    for sample in islice(ends(made, ENDS_MS), 0, None, 20):
+        for topic, found in sample.latest.items():
+            numbers = list(range(plans[topic].partitions))
+            known = made.feeds[plans[topic].name].of([(topic, numbers)]).at(sample.at - made.plan.epoch)
+            assert found == known
