@@ -208,8 +208,8 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
         seen = one.last_active
         since += [seen, seen, one.since, seen, seen, *[one.alive] * count, *[seen] * count]
     cdf = waits.Mixtures(rows).over(since, ages).reshape(len(some), -1, ages.shape[1])
-    found = cdf[:, timers.places(count)]
-    found[:, Way.STALLED] += cdf[:, timers.STALLED, None]
+    found = cdf[:, hypotheses.places(count)]
+    found[:, Way.STALLED] += cdf[:, hypotheses.STALLED, None]
     cells = len(grid.width)
     after, before = found[..., table - cells : table], found[..., table - cells - 1 : table - 1]
     now, early, late = (found[..., table + place : table + place + 1] for place in (1, 2, 3))

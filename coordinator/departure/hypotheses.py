@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.fitted import Fitted
 
     Array = npt.NDArray[np.float64]
+    Places = npt.NDArray[np.int_]
 
 SOON_MS = 100.0
 """What befalls two members at once shows within a heartbeat and so long."""
@@ -114,6 +115,23 @@ CLIENTS: dict[str, Client] = {
     "unknown-848": Client(0.25, 0.5, 0.25, 0.9, closes=False, holds=True),
 }
 """Family -> its client, by the clients' sources (docs/detection.md)."""
+
+
+BY_BEAT = (Way.DIED, Way.STALLED)
+PLAIN = (Way.LEFT, Way.UNJOINED, Way.UNSYNCED, Way.UNKNOWN)
+STALLED = len(PLAIN)
+"""`timers.rows_of` has a row of each of `PLAIN`, this one, and rows by heartbeat interval of `BY_BEAT`."""
+
+
+@lru_cache(maxsize=8)
+def places(count: int) -> Places:
+    """Return the row of `timers.rows_of` that each way has for each of so many heartbeat intervals."""
+    found = np.empty((len(Way), count), int)
+    for row, way in enumerate(PLAIN):
+        found[way] = row
+    for row, way in enumerate(BY_BEAT):
+        found[way] = STALLED + 1 + row * count + np.arange(count)
+    return found
 
 
 class Event(NamedTuple):

@@ -13,14 +13,10 @@ What is uniform is where in its commit interval and where in its heartbeat inter
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
-
-import numpy as np
 
 from rebalance_monitor.coordinator.departure.hypotheses import (
     CLIENTS,
-    Way,
     client_of,
     expires_closed,
     may_reveal_poll_interval,
@@ -30,13 +26,10 @@ from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, W
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy.typing as npt
-
     from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.departure.fitted import Fitted
     from rebalance_monitor.coordinator.departure.hypotheses import Client
 
-    Places = npt.NDArray[np.int_]
 
 LOADED_LATE_MS = 2_500
 """How much later than it happened samples tell of a coordinator's load, ms."""
@@ -357,12 +350,6 @@ def unsynced(one: Departed) -> list[Wait]:
     return [(one.rebalance - SLACK_MS, one.rebalance + _SYNC_MS, 1.0)]
 
 
-BY_BEAT = (Way.DIED, Way.STALLED)
-PLAIN = (Way.LEFT, Way.UNJOINED, Way.UNSYNCED, Way.UNKNOWN)
-STALLED = len(PLAIN)
-"""`rows_of` has a row of each of `PLAIN`, this one, and rows by heartbeat interval of each of `BY_BEAT`."""
-
-
 def rows_of(
     one: Departed, siblings: Sequence[int], beats: Sequence[float], by: Fitted, *, young: bool, failing: bool
 ) -> list[list[Wait]]:
@@ -385,14 +372,3 @@ def rows_of(
         *died(one, intervals, beats, client, by, failing=failing),
         *noticed,
     ]
-
-
-@lru_cache(maxsize=8)
-def places(count: int) -> Places:
-    """Return the row of `rows_of` that each way has for each of so many heartbeat intervals."""
-    found = np.empty((len(Way), count), int)
-    for row, way in enumerate(PLAIN):
-        found[way] = row
-    for row, way in enumerate(BY_BEAT):
-        found[way] = STALLED + 1 + row * count + np.arange(count)
-    return found
