@@ -67,9 +67,12 @@ class Result:
     timings: dict[str, str] = field(default_factory=dict)
 
 
-def result_of(suite: Suite) -> Result:
-    """Replay a suite's capture, take what the streaming job found, and put both beside the facts."""
-    ways = {REPLAY: replayed(suite)}
+def result_of(suite: Suite, found: list[Finding] | None = None) -> Result:
+    """Take what a replay of a suite's capture and the streaming job found, and put both beside the facts.
+
+    `found`: what a replay has found already.
+    """
+    ways = {REPLAY: replayed(suite) if found is None else found}
     if live := findings_of_job(suite):
         ways[LIVE] = live
     quiet = {group: span for group, span in suite.quiet.items() if group not in suite.spoilt}

@@ -85,8 +85,8 @@ class Counted:
     false: Counter[str]
 
 
-def counted(suite: Suite, name: str) -> Counted:
-    """Replay a suite's capture and count what is said of its healthy groups."""
+def counted(suite: Suite, name: str, found: Iterable[Finding]) -> Counted:
+    """Count what the findings of a suite's capture say falsely of its healthy groups."""
     spans = {
         group: (begin + SETTLED_MS, end)
         for group, (begin, end) in suite.quiet.items()
@@ -98,7 +98,7 @@ def counted(suite: Suite, name: str) -> Counted:
             expelled[fact.group].append(fact.at)
     false = Counter(
         one.kind.value
-        for one in replayed(suite)
+        for one in found
         if is_false(one)
         and any(
             spans[group][0] <= one.at < spans[group][1] and not _is_near(one.at, expelled[group])
@@ -153,7 +153,8 @@ def main(folder: Path, seed: int, seeds: int, version: str, suites: tuple[Path, 
     for number in range(seed, seed + seeds):
         record(campaign, run, part, number, part.jobs)
     mine = sorted(path.parent for path in folder.glob(f"*/*/{ABOUT}"))
-    click.echo(table([counted(suite := read_suite(one), _named(suite)) for one in (*suites, *mine)]))
+    read = [read_suite(one) for one in (*suites, *mine)]
+    click.echo(table([counted(suite, _named(suite), replayed(suite)) for suite in read]))
 
 
 def _named(suite: Suite) -> str:

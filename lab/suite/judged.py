@@ -3,9 +3,11 @@
 `python -m rebalance_monitor.lab.suite.judged FOLDER...` replays each recording three times: from records
 alone, with the samples of the probe, and with the samples of the topics' ends beside these. It prints how
 many losses were found and how many claims are right; then the same by margins with enough truths, over all
-recordings; then how often what was stated was true, and the warnings about groups to which nothing was done.
+recordings; then how often what was stated was true, and the false alarms about groups to which nothing was
+done.
 
-Counted are groups that commit within their session timeout. A claim is a cause of 0.8 and more.
+Counted are groups that commit within their session timeout. A claim is a cause of 0.8 and more. A false alarm
+is one as `lab.suite.healthy` counts them: what the broker's own log confirms is none.
 """
 
 from __future__ import annotations
@@ -19,10 +21,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LOSSES, Row, commits_often, margins
-from rebalance_monitor.lab.scoring.results import result_of
+from rebalance_monitor.lab.scoring.results import replayed, result_of
 from rebalance_monitor.lab.scoring.score import calibration
 from rebalance_monitor.lab.scoring.scored import REPLAY
 from rebalance_monitor.lab.scoring.statistics import share
+from rebalance_monitor.lab.suite.healthy import Counted, counted
 from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ LEAST = 60
 KINDS = ("session timeouts", "poll breaches", "join deadlines missed")
 _HEAD = (
     f"| recording | judged from | {' | '.join(f'{kind}: found' for kind in KINDS)} | claims: right | "
-    "of these at 0.9 | warnings about healthy groups |\n|---|---|---|---|---|---|---|---|"
+    "of these at 0.9 | false alarms about healthy groups |\n|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -51,6 +54,7 @@ class Judged(NamedTuple):
     name: str
     way: str
     result: Result
+    healthy: Counted
 
 
 def judged(suite: Suite, name: str, way: str) -> Judged | None:
@@ -62,7 +66,9 @@ def judged(suite: Suite, name: str, way: str) -> Judged | None:
         some = Path(folder) / "capture"
         left_out = {SAMPLES, ENDS} - set(extra)
         shutil.copytree(capture, some, ignore=lambda *_: left_out)
-        return Judged(name, way, result_of(replace(suite, folder=Path(folder))))
+        part = replace(suite, folder=Path(folder))
+        found = replayed(part)
+        return Judged(name, way, result_of(part, found), counted(part, name, found))
 
 
 def recordings(folders: Iterable[Path]) -> Iterator[Suite]:
@@ -72,13 +78,14 @@ def recordings(folders: Iterable[Path]) -> Iterator[Suite]:
             yield read_suite(path.parent)
 
 
-def line(results: Sequence[Result], name: str, way: str) -> str:
-    """Return one line of the first table: what bars count, over some results."""
+def line(some: Sequence[Judged], name: str, way: str) -> str:
+    """Return one line of the first table: what bars count, over some recordings."""
+    results = [one.result for one in some]
     rows, sure = margins(results, often=True), margins(results, often=True, claimed=SURE)
     cells = [_found(rows.get((kind, ALL), Row())) for kind in KINDS]
     every, surest = rows.get((LOSSES, ALL), Row()), sure.get((LOSSES, ALL), Row())
-    hours = sum(sum(one.quiet_ms.values()) for one in results) / 3.6e6
-    noise = f"{sum(one.noise[REPLAY] for one in results)} in {hours:.0f} group-hours"
+    hours = sum(one.healthy.hours for one in some)
+    noise = f"{sum(one.healthy.false.total() for one in some)} in {hours:.0f} group-hours"
     return f"| {' | '.join([name, way, *cells, _right(every), _right(surest), noise])} |"
 
 
@@ -128,11 +135,12 @@ def main(folders: tuple[Path, ...], ways: tuple[str, ...]) -> None:
         for way in ways:
             if one := judged(suite, name, way):
                 found.append(one)
-                click.echo(line([one.result], name, way))
+                click.echo(line([one], name, way))
     for way in ways:
-        results = [one.result for one in found if one.way == way]
+        some = [one for one in found if one.way == way]
+        results = [one.result for one in some]
         if results:
-            click.echo(f"\n{line(results, 'all', way)}\n")
+            click.echo(f"\n{line(some, 'all', way)}\n")
             click.echo("\n".join(by_margins(margins(results, often=True))))
             click.echo("\n" + "\n".join(calibrated(results)))
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.lab.scoring.results import replayed
 from rebalance_monitor.lab.suite.healthy import Counted, counted, table
 from rebalance_monitor.lab.truth.recorded_suite import Suite, read_suite
 
@@ -17,21 +19,28 @@ def suite() -> Suite:
     return read_suite(FAULTS)
 
 
+@pytest.fixture(scope="module")
+def findings(suite: Suite) -> list[Finding]:
+    return replayed(suite)
+
+
 @pytest.mark.slow
-def test_nothing_is_said_of_the_healthy_groups_of_a_recording(suite: Suite) -> None:
-    found = counted(suite, "faults")
+def test_nothing_is_said_of_the_healthy_groups_of_a_recording(suite: Suite, findings: list[Finding]) -> None:
+    found = counted(suite, "faults", findings)
     assert found.groups > 200
     assert found.hours > 2
     assert not found.false
 
 
 @pytest.mark.slow
-def test_the_same_count_finds_groups_with_faults_unless_the_brokers_log_confirms_them(suite: Suite) -> None:
+def test_the_same_count_finds_groups_with_faults_unless_the_brokers_log_confirms_them(
+    suite: Suite, findings: list[Finding]
+) -> None:
     begin, end = next(iter(suite.quiet.values()))
     faulty = {group: (begin - 60_000, end) for group in suite.families if group not in suite.quiet}
-    unknown = counted(replace(suite, quiet=faulty, facts=[]), "faults").false
+    unknown = counted(replace(suite, quiet=faulty, facts=[]), "faults", findings).false
     assert unknown["session_timeout"] > 0
-    assert counted(replace(suite, quiet=faulty), "faults").false.total() < unknown.total()
+    assert counted(replace(suite, quiet=faulty), "faults", findings).false.total() < unknown.total()
 
 
 def test_the_table_adds_up_and_bounds_what_may_be_expected() -> None:

@@ -1,12 +1,23 @@
 """Recordings judged from more or less of their evidence, and what of that the bars count."""
 
+from collections import Counter
 from pathlib import Path
 
 from click.testing import CliRunner
 
 from rebalance_monitor.lab.scoring.matching import Claim
 from rebalance_monitor.lab.scoring.results import REPLAY, Result, result_of
-from rebalance_monitor.lab.suite.judged import LEAST, by_margins, calibrated, judged, line, main, margins
+from rebalance_monitor.lab.suite.healthy import Counted
+from rebalance_monitor.lab.suite.judged import (
+    LEAST,
+    Judged,
+    by_margins,
+    calibrated,
+    judged,
+    line,
+    main,
+    margins,
+)
 from rebalance_monitor.lab.truth.fold import Fact
 from rebalance_monitor.lab.truth.recorded_suite import read_suite
 from rebalance_monitor.lab.workers.timings import Timing
@@ -28,8 +39,6 @@ def _result(group: str, confidences: list[float], *, commit: int = 10_000) -> Re
         facts,
         {REPLAY: claims},
         {group: "confluent"},
-        noise={REPLAY: 2},
-        quiet_ms={"confluent": 7_200_000},
         timings={group: str(Timing(45_000, 5_000, commit, 90_000, "timer"))},
     )
 
@@ -47,9 +56,9 @@ def test_a_recording_is_judged_from_its_records_alone_and_with_its_samples() -> 
 
 
 def test_what_a_bar_counts_is_on_one_line() -> None:
-    found = line(
-        [_result("g", [0.95] * 3 + [0.85]), _result("h", [0.95] * 9, commit=60_000)], "all", "records"
-    )
+    results = _result("g", [0.95] * 3 + [0.85]), _result("h", [0.95] * 9, commit=60_000)
+    healthy = Counted("one", 3, 2.0, Counter(session_timeout=1, storm=1))
+    found = line([Judged("one", "records", result, healthy) for result in results], "all", "records")
     assert "| 3 of 4: 0.75 (0.30-0.95) |" in found
     assert "| 3 of 4: 0.75 (0.30-0.95) | 3 of 3: 1.00 (0.44-1.00) | 4 in 4 group-hours |" in found
 
