@@ -314,7 +314,7 @@ def _summed(scene: _Scene, roles: Array, together: _Together, weights: Array) ->
         for way, others in _by_one_event(scene, together.all_of):
             more = _weighed(scene, others, 0.0, weights, weighed.top)
             weighed.roles[..., way] += more.roles[..., 0]
-            weighed.cells[...] += more.cells
+            weighed.cells[...] += more.cells.sum(axis=(0, 1))
         died = roles[:, :, Way.DIED]
         died[:, _INSIDE] += together.dead
         died[:, _HOLDER] *= scene.by.dead_together
@@ -326,18 +326,18 @@ def _summed(scene: _Scene, roles: Array, together: _Together, weights: Array) ->
 
 
 def _by_one_event(scene: _Scene, all_of: Array) -> Iterator[tuple[Way, Array]]:
-    """Yield how likely each member of a group departed so, by role, where one event took all of them.
+    """Yield how likely each member of a group departed so, where one event took all of them.
 
-    That is as likely as it is of one member, however many there were. What the application does as it closes,
-    and how far apart its processes end, is the same for all.
+    By role, way (that one), event, how far apart, heartbeat interval and cell. One event is as likely for many
+    members as for one. How the application closes, and how far apart, is the same for all.
     """
-    for place, (_, way, share) in enumerate(EVENTS[: all_of.shape[1]]):
-        weight = scene.by.one_event * scene.shares[way] * share(scene.by) / len(hypotheses.APART_MS)
-        for rate in hypotheses.rates_of_event(scene.phase.grid):
-            roles = all_of[:, place, :, None].copy()
-            roles[:, (_HOLDER, _INSIDE)] *= rate
-            roles[0] *= weight
-            yield way, roles
+    for way, places in hypotheses.EVENTS_OF.items() if all_of.shape[1] else ():
+        usual = scene.by.one_event * scene.shares[way] / len(hypotheses.APART_MS)
+        weights = np.array([usual * EVENTS[place].share(scene.by) for place in places])
+        some = all_of[:, places].swapaxes(1, 2)[:, :, None, :, None]
+        roles = some * hypotheses.rates_of_event(scene.phase.grid)
+        roles[0] *= weights[:, None, None, None]
+        yield way, roles
 
 
 def _weighed(

@@ -151,6 +151,9 @@ EVENTS = (
     Event(Way.UNJOINED, Way.LEFT, lambda by: 1 - by.closes_by_hand),
     Event(Way.DIED, Way.DIED, lambda by: by.all_died),
 )
+EVENTS_OF = {Way.LEFT: (0, 1), Way.DIED: (2,)}
+"""Way -> places of its events."""
+
 APART_MS = (300.0, 3_000.0, 15_000.0)
 """Within how long one event takes all members: any of these is as likely."""
 
@@ -317,12 +320,15 @@ def _rates(
 
 
 @lru_cache(maxsize=_CACHED)
-def rates_of_event(grid: Cells) -> tuple[Array, ...]:
-    """Return how likely (per ms) one event that takes all takes another member after so long, by cell.
+def rates_of_event(grid: Cells) -> Array:
+    """Return how likely (per ms) one event that takes all takes another member after so long.
 
-    One answer for each of `APART_MS`.
+    By role, way, event, each of `APART_MS`, heartbeat interval and cell. The first member, which began the
+    phase, is taken for sure.
     """
-    return tuple(_share_below(grid, np.array(most)) / most for most in APART_MS)
+    most = np.array(APART_MS)[:, None, None]
+    rate = _share_below(grid, most) / most
+    return np.stack([np.ones_like(rate), rate, rate])[:, None, None]
 
 
 def _share_below(grid: Cells, most: Array) -> Array:
