@@ -328,8 +328,8 @@ def _summed(scene: _Scene, roles: Array, together: _Together, weights: Array) ->
 def _by_one_event(scene: _Scene, all_of: Array) -> Iterator[tuple[Way, Array]]:
     """Yield how likely each member of a group departed so, where one event took all of them.
 
-    By role, way (that one), event, how far apart, heartbeat interval and cell. One event is as likely for many
-    members as for one. How the application closes, and how far apart, is the same for all.
+    By role, way (that one), event, how far apart, heartbeat interval and cell. One event is as likely for
+    many members as for one. How the application closes, and how far apart, is the same for all.
     """
     for way, places in hypotheses.EVENTS_OF.items() if all_of.shape[1] else ():
         usual = scene.by.one_event * scene.shares[way] / len(hypotheses.APART_MS)
