@@ -10,6 +10,7 @@ process. The same client id on the same host is taken for the same process or th
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits.client_families import consumer_number, instance_of, process_of
@@ -42,21 +43,56 @@ def causes(
     expired = [one for one in state.rebalances.expired if int(one[3]) > at - _WINDOW_MS]
     removed = at if ordered else at - 1
     now = [_expired(departure, removed) for departure in gone if _sure(departure) >= _LEAST]
+    earlier, lately = _Predecessors(expired), _Predecessors(now)
     found = []
     for member in change.joined:
         if member.instance_id is not None or instance_of(member.client_id) != member.client_id:
             continue
-        found += _taken(now, member, at) or _taken(expired, member, at)
-    state.rebalances.expired = [*expired, *now][-_KEPT:]
+        found += _taken(lately, member, at) or _taken(earlier, member, at)
+    state.rebalances.expired = [*earlier.left(), *lately.left()][-_KEPT:]
     return tuple(found)
 
 
-def _taken(expired: list[Expired], member: Member, at: int) -> list[CauseEntry]:
+class _Predecessors:
+    """Expired members by client and host, each taken once: a whole fleet may expire and join again."""
+
+    def __init__(self, expired: list[Expired]) -> None:
+        self._expired = expired
+        self._taken: set[int] = set()
+        self._at_place: dict[tuple[str, str], deque[int]] = {}
+        self._by_client: dict[tuple[str, str], deque[int]] = {}
+        newest_first = sorted(range(len(expired)), key=lambda index: -int(expired[index][3]))
+        for index in newest_first:
+            client, host = str(expired[index][1]), str(expired[index][2])
+            self._at_place.setdefault((process_of(client), host), deque()).append(index)
+            self._by_client.setdefault((client, host), deque()).append(index)
+
+    def take(self, member: Member) -> Expired | None:
+        """Take the newest of the same client and host: with the same client id, if there is one."""
+        alike = self._next(self._by_client.get((member.client_id, member.host)))
+        if alike is None and self._at_place:
+            alike = self._next(self._at_place.get((process_of(member.client_id), member.host)))
+        if alike is None:
+            return None
+        self._taken.add(alike)
+        return self._expired[alike]
+
+    def left(self) -> list[Expired]:
+        """Return those that nobody has taken, in their order."""
+        return [one for index, one in enumerate(self._expired) if index not in self._taken]
+
+    def _next(self, indexes: deque[int] | None) -> int | None:
+        while indexes:
+            if (index := indexes.popleft()) not in self._taken:
+                return index
+        return None
+
+
+def _taken(expired: _Predecessors, member: Member, at: int) -> list[CauseEntry]:
     """Take the predecessor of a member out of those that expired, and say what became of its process."""
-    before = _predecessor(expired, member)
+    before = expired.take(member)
     if before is None:
         return []
-    expired.remove(before)
     joined_before = before[3] == at and before[0] != member.member_id
     return _restarted(before, member) if joined_before else _either(before, member, at)
 
@@ -71,13 +107,6 @@ def _sure(departure: Departure) -> float:
 def _expired(departure: Departure, at: int) -> Expired:
     member = departure.member
     return [member.member_id, member.client_id, member.host, at, _sure(departure)]
-
-
-def _predecessor(expired: Iterable[Expired], member: Member) -> Expired | None:
-    """Return the newest expired member of the same client and host: with the same client id, if there is."""
-    place = process_of(member.client_id), member.host
-    near = [one for one in expired if (process_of(str(one[1])), one[2]) == place]
-    return max(near, key=lambda one: (one[1] == member.client_id, int(one[3])), default=None)
 
 
 def _restarted(before: Expired, member: Member) -> list[CauseEntry]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,8 +86,8 @@ def test_siblings_of_a_group_that_changes_are_those_of_the_rule(
         require_alike(siblings_of(roster), member, list(roster), life)
 
 
-def calls_of(number: int, *, assigned: bool, commits: bool) -> Counter[str]:
-    """Function -> its calls in a group whose half goes, then the other half."""
+def calls_of(number: int, *, assigned: bool, commits: bool, again: bool) -> Counter[str]:
+    """Function -> its calls in a group whose half goes, then the other half. `again`: all join again."""
     clients = [
         Client(f"m-{n}", (n,) if assigned else (), f"c-{n}", f"/10.0.{n // 256}.{n % 256}")
         for n in range(number)
@@ -97,7 +98,7 @@ def calls_of(number: int, *, assigned: bool, commits: bool) -> Counter[str]:
         for n in range(number):
             topic.commit(1_000 + 5_000 * turn + n, {n: turn})
     topic.generation(30_000, 2, clients[: number // 2])
-    topic.generation(90_000, 3, [])
+    topic.generation(90_000, 3, [replace(one, member_id=f"again-{one.member_id}") for one in clients * again])
     return counted(topic)
 
 
@@ -117,11 +118,14 @@ def counted(topic: Topic) -> Counter[str]:
     return calls
 
 
-@pytest.mark.parametrize(("assigned", "commits"), [(True, False), (False, False), (True, True)])
+@pytest.mark.parametrize(
+    ("assigned", "commits", "again"),
+    [(True, False, False), (False, False, False), (True, True, False), (True, False, True)],
+)
 def test_no_function_is_called_more_often_for_each_member_of_a_larger_group(
-    *, assigned: bool, commits: bool
+    *, assigned: bool, commits: bool, again: bool
 ) -> None:
-    require_linear(lambda number: calls_of(number, assigned=assigned, commits=commits))
+    require_linear(lambda number: calls_of(number, assigned=assigned, commits=commits, again=again))
 
 
 def require_linear(calls: Callable[[int], Counter[str]]) -> None:

@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rebalance_monitor.coordinator.commits.client_families import process_of
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.rebalance.successors import _Predecessors
+from rebalance_monitor.coordinator.state.group_state import Member
 from tests.coordinator.support.timeline import Client, S, Topic, findings, of
 
 RESTARTED, BLOCKED = Cause.MEMBER_RESTARTED, Cause.MEMBER_BLOCKED
@@ -43,6 +48,27 @@ def test_both_causes_stand_where_it_joins_after_the_old_session_has_ended(
 
 def test_it_was_restarted_where_it_joins_before_the_old_session_has_ended() -> None:
     assert said(BACK, after=0) == [RESTARTED]
+
+
+NAMES = ("consumer-g-1", "consumer-g-2", "c", "d")
+OLD = st.tuples(st.sampled_from(NAMES), st.sampled_from(("/1", "/2")), st.integers(0, 3))
+
+
+@given(st.lists(OLD, max_size=8), st.lists(OLD, max_size=8))
+def test_the_newest_of_the_place_is_taken_first_of_its_own_client_id(
+    expired: list[tuple[str, str, int]], joined: list[tuple[str, str, int]]
+) -> None:
+    left: list[list[str | int | float]] = [
+        [f"m{n}", client, host, at, 1.0] for n, (client, host, at) in enumerate(expired)
+    ]
+    pool = _Predecessors(list(left))
+    for client, host, _ in joined:
+        member = Member("new", None, client, host, False, 1, 1, "java", 3, "", 0)  # noqa: FBT003
+        near = [one for one in left if (process_of(str(one[1])), one[2]) == (process_of(client), host)]
+        newest = max(near, key=lambda one: (one[1] == member.client_id, one[3]), default=None)
+        assert pool.take(member) == newest
+        left = [one for one in left if one is not newest]
+    assert pool.left() == left
 
 
 def test_its_process_lives_where_the_number_in_its_client_id_went_up() -> None:
