@@ -37,6 +37,7 @@ class Epochs(Topic):
         at: int,
         member: str,
         instance: str | None = None,
+        *,
         topic: str = "orders",
         classic: int | None = None,
         rebalance: int | None = None,
@@ -72,7 +73,7 @@ class Share(Epochs):
     def target(self, at: int, epoch: int) -> None:
         self.put(at, 12, b"\0\0" + pack(">i", epoch) + b"\0")
 
-    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+    def metadata(self, at: int, member: str, instance: str | None = None, **_: object) -> None:
         assert instance is None
         value = b"\0\0\0" + compact("c-" + member[:2]) + compact("/10.0.0.1") + b"\2" + compact("orders")
         self.put(at, 10, value + b"\0", member)
@@ -97,7 +98,7 @@ class Streams(Epochs):
     def target(self, at: int, epoch: int) -> None:
         self.put(at, 20, b"\0\0" + pack(">i", epoch) + b"\0")
 
-    def metadata(self, at: int, member: str, instance: str | None = None) -> None:
+    def metadata(self, at: int, member: str, instance: str | None = None, **_: object) -> None:
         value = b"\0\0" + compact(instance) + b"\0" + compact("c-" + member[:2]) + compact("/10.0.0.1")
         self.put(at, 19, value + pack(">ii", P, 1) + compact("process") + b"\xff" + b"\1" + b"\0", member)
 
