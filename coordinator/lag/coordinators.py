@@ -64,8 +64,12 @@ class Coordinators:
                 self._disturbed.add(shard)
 
     def on_commit(self, shard: int, at: int) -> None:
-        """Take the time (ms) of a commit."""
+        """Take the time (ms) of a commit: the first in an absence ends it, and says nothing of before."""
+        since = self._away.get(shard, NEVER)
+        away = since != NEVER and not self._serves(shard, since)
         self._committed[shard] = max(self._committed.get(shard, NEVER), at)
+        if away and self._serves(shard, since):
+            self._disturbed.add(shard)
 
     def take_away(self) -> set[int]:
         """Return the shards whose members could not commit at some time since the last call."""

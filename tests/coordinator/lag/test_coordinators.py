@@ -60,11 +60,21 @@ def test_a_coordinator_that_only_the_probe_does_not_reach_excuses_no_group() -> 
     coordinators = Coordinators()
     coordinators.on_sample(look(0))
     coordinators.on_sample(look(1_000, answers=False))
-    assert coordinators.take_away() == {SHARD}
     coordinators.on_commit(SHARD, 60_000)
+    coordinators.take_away()
+    coordinators.on_commit(SHARD, 65_000)
     assert coordinators.take_away() == set()
-    coordinators.on_commit(SHARD + 1, 60_000)
+    coordinators.on_commit(SHARD + 1, 65_000)
     assert coordinators.take_away() == set()
+
+
+def test_the_first_commit_of_a_coordinator_that_is_back_says_nothing_of_its_absence() -> None:
+    coordinators = Coordinators()
+    coordinators.on_sample(look(0))
+    coordinators.on_sample(look(1_000, answers=False))
+    # It comes before the sample that finds the coordinator back, and before one of the ends in between.
+    coordinators.on_commit(SHARD, 72_000)
+    assert coordinators.take_away() == {SHARD}
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 2), st.integers(0, 2)), min_size=1, max_size=12))
