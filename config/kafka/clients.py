@@ -108,12 +108,23 @@ def _meant(key: str) -> str:
     return MISSPELT[close[0]] if close else ""
 
 
+def _prefixed(key: str, entries: Mapping[object, object]) -> str:
+    """Return the property that another program's name stands for, "" for none, or where it is set as well.
+
+    `spring.kafka.security.protocol`, or `security` alone, the first line of YAML in a file of properties.
+    """
+    meant = next((name for name in MISSPELT if key.endswith(f".{name}")), LEVELS.get(key, ""))
+    return "" if meant in entries or isinstance(entries[key], Mapping) else meant
+
+
 # Of these the Python clients' table says which there are (cluster/clients/properties.py).
 KNOWN = ("security.", "sasl.", "ssl.")
 MISSPELT = {name: name for name in ("security.protocol", "sasl.mechanism", "sasl.jaas.config")} | {
     "bootstrap.servers": "bootstrap_servers"
 }
 """Names that matter most -> as they are written here."""
+LEVELS = {"security": "security.protocol", "sasl": "sasl.mechanism", "ssl": "ssl.truststore.location"}
+NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class Kafka(FreeForm):
@@ -137,7 +148,10 @@ class Kafka(FreeForm):
         if "bootstrap.servers" in entries:
             entries["bootstrap_servers"] = entries.pop("bootstrap.servers")
         for key in entries.keys() - {"bootstrap_servers"}:
-            if meant := _meant(str(key)):
+            if not NAME.fullmatch(str(key)):
+                # Unquoted: it may be a part of a secret.
+                raise ValueError("a property's name has characters that none has: write `name=value` lines")
+            if meant := _meant(str(key)) or _prefixed(str(key), entries):
                 raise ValueError(f"`{key}` is unknown; did you mean `{meant}`?")
         servers = entries.get("bootstrap_servers")
         if isinstance(servers, list):

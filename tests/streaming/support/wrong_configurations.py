@@ -279,4 +279,16 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"storage": {"path": "${DATA}/monitor"}}, "holds a `$`, which nobody fills in: write the whole path"),
     ({"storage": {"path": " /data"}}, "begins or ends with a blank: leave it out"),
     ({"web": {"url": "monitor.example"}}, "`web.url` in the file {tmp}/c.yaml: does not fit: Address under"),
+    (
+        {"kafka": {"spring.kafka.properties.security.protocol": "SASL_SSL"}},
+        "`spring.kafka.properties.security.protocol` is unknown; did you mean `security.protocol`?",
+    ),
+    (
+        {"kafka": {"security": "", "protocol": "SSL"}},
+        "`security` is unknown; did you mean `security.protocol`",
+    ),
+    (
+        {"kafka": {"<properties><entry": f"key='sasl.password'>{SECRET}</entry>"}},
+        "a property's name has characters that none has: write `name=value` lines",
+    ),
 ]
