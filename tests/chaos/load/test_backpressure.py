@@ -201,6 +201,8 @@ def burst(rig: Rig) -> int:
     return (portion + 1) * (PORTION + 1)
 
 
+# The embedded engine reads as fast as one process writes.
+@needs_spark
 def test_a_job_that_falls_behind_a_burst_says_by_how_much_keeps_order_and_catches_up(tmp_path: Path) -> None:
     settings = {"detection": {"behind_after": f"{BURST_AFTER_MS}ms"}}
     with LabBroker(offsets_partitions=PARTITIONS) as broker:
