@@ -157,6 +157,8 @@ def _leave_out_late(scene: _Scene, seen: _Removals, inside: Array) -> None:
     long, late = scene.phase.span.long, scene.by.late_poll + scene.by.busy_poll
     after = seen.over - seen.now[:, Way.DIED]
     inside[:, Way.DIED, :, long] += (1 - late) * np.minimum(after, 0.0).transpose(2, 0, 1)
+    # Samples may have bounded its removal: then more is left out than there is.
+    np.maximum(inside, 0.0, out=inside)
 
 
 def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: Array) -> Array:
