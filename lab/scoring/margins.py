@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # From here on a member gets a finding of its own.
 CLAIMED = 0.8
 ALL = ("all", "")
+LEAST = 60
+"""Margins with fewer truths say too little."""
+
 LOSSES = "all losses"
 _LABELS = {
     f"cause:{Cause.SESSION_TIMEOUT}": "session timeouts",

@@ -4,7 +4,7 @@
 use (`--real FOLDER`: on recordings): claims at 0.6, 0.8 and 0.9 by cause, and how often what was stated was
 true. `--informed` adds the true settings of each recorded group to the evidence: its heartbeat and commit
 intervals, its max.poll.interval where clients send none, and its family. What that changes is what the model
-does not know; the rest is what nobody can read off these records.
+does not know; the rest is what nobody can read off these records. `--margins` prints both beside each other.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.membership import compare
+from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LEAST
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.study.recorded import read_recording
 from rebalance_monitor.lab.simulator.truth import Removed
 from rebalance_monitor.lab.truth.recorded_suite import read_suite
 from rebalance_monitor.lab.workers.families import plain
+from rebalance_monitor.lab.workers.timings import classes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.departure.evidence import Evidence
     from rebalance_monitor.coordinator.state.group_state import GroupState
@@ -50,6 +52,7 @@ FIRST_UNSEEN = 1_000_000
 LEAST_SHARE = 1e-3
 """No truth surprises more than this share of it does."""
 
+LOSSES = frozenset((Way.DIED, Way.STALLED, Way.UNJOINED))
 _LEVELS = (0.6, 0.8, 0.9)
 _CLASSIC = "classic"
 # The lab's family -> the client's, where the lab distinguishes assignors.
@@ -84,11 +87,12 @@ Life = list[Seen]
 
 def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4) -> list[Life]:
     """Simulate one group per seed; faults of the broker are left out."""
-    lives = []
+    lives: list[Life] = []
     for seed in seeds:
         sim = simulate(draw_plan(Random(seed), profile, faults=faults), seed)  # noqa: S311 - a simulation
         truth = {one.member: way_of(one) for one in sim.truth.removals if one.seen and one.fault != "pause"}
-        lives += _lives(sim.rows, lambda _, member, truth=truth: truth.get(member))  # type: ignore[misc]
+        found = _lives(sim.rows, lambda _, member, truth=truth: truth.get(member))  # type: ignore[misc]
+        lives += found.values()
     return lives
 
 
@@ -104,12 +108,17 @@ def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
 
     `informed`: with the true settings of each group.
     """
+    return list(recorded_groups(folder, informed=informed).values())
+
+
+def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
+    """Return the same by group."""
     recording = read_recording(folder)
     truth = {(one.group, one.member): WAY_OF[Removed(one.cause)] for one in recording.facts}
     suite = read_suite(folder) if informed else None
-    found: list[Life] = []
+    found: dict[str, Life] = {}
     for rows in recording.shards.values():
-        found += _lives(rows, lambda group, member: truth.get((group, member)), suite)
+        found |= _lives(rows, lambda group, member: truth.get((group, member)), suite)
     return found
 
 
@@ -131,14 +140,14 @@ def with_settings(evidence: Evidence, timing: Timing, family: str) -> Evidence:
 
 def _lives(
     rows: Sequence[Row], truth: Callable[[str, str], Way | None], suite: Suite | None = None
-) -> list[Life]:
+) -> dict[str, Life]:
     lives: dict[str, Life] = defaultdict(list)
     for group, seen, members in observations(rows):
         evidence = seen
         if suite is not None and group in suite.timings and group in suite.families:
             evidence = with_settings(seen, suite.timings[group], suite.families[group])
         lives[group].append(Seen(evidence, tuple(truth(group, member) for member in members)))
-    return list(lives.values())
+    return lives
 
 
 def observations(rows: Sequence[Row]) -> Iterator[tuple[str, Evidence, list[str]]]:
@@ -217,17 +226,62 @@ def table(lives: Iterable[Life], by: Fitted = FITTED, *, informed: bool = False)
     return "\n".join(lines)
 
 
+def beside(folders: Iterable[Path]) -> dict[tuple[str, str], list[int]]:
+    """Return losses by margin: how many, how many are claimed, how many by one who knows the settings.
+
+    Counted are groups that commit within their session timeout, from records alone.
+    """
+    rows: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    for folder in folders:
+        suite = read_suite(folder)
+        for informed in (False, True):
+            for group, life in recorded_groups(folder, informed=informed).items():
+                text, family = suite.timings.get(group), suite.families.get(group)
+                if text is None or family is None or text.commit_ms > text.session_ms:
+                    continue
+                places = [("family", plain(family)), ("Kafka", str(suite.about["kafka"]))]
+                places += classes(text).items()
+                for shares, true in answers([life], informed=informed):
+                    for row in [rows[place] for place in (ALL, *places)] if true in LOSSES else ():
+                        row[0] += informed
+                        row[1 + informed] += shares[true] >= CLAIMED
+    return dict(sorted(rows.items()))
+
+
+def as_margins(rows: Mapping[tuple[str, str], Sequence[int]]) -> str:
+    """Return the margins with enough losses as a table."""
+    lines = ["| losses by | | truths | reached | ceiling | share |", "|---|---|--:|--:|--:|--:|"]
+    for (kind, value), (truths, reached, most) in rows.items():
+        if truths >= LEAST:
+            share = f"{reached / max(most, 1):.2f}"
+            lines.append(
+                f"| {kind} | {value} | {truths} | {reached / truths:.2f} | {most / truths:.2f} | {share} |"
+            )
+    return "\n".join(lines)
+
+
 @click.command()
 @click.option("--groups", default=300, show_default=True, help="Simulated groups.")
 @click.option("--profile", default="production", show_default=True, help="Timers: fast, production.")
 @click.option("--real", "folders", multiple=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--only", default="", help="Groups with a `family=` or a `session=` (seconds).")
 @click.option("--informed", is_flag=True, help="With the true settings of each recorded group.")
+@click.option("--margins", "by_margin", is_flag=True, help="Each margin of recordings, beside the ceiling.")
 @click.option("--by", "constants", type=click.Path(path_type=Path, exists=True), help="What a fit keeps.")
 def main(
-    groups: int, profile: str, folders: tuple[Path, ...], only: str, constants: Path | None, *, informed: bool
+    groups: int,
+    profile: str,
+    folders: tuple[Path, ...],
+    only: str,
+    constants: Path | None,
+    *,
+    informed: bool,
+    by_margin: bool,
 ) -> None:
     """Score the departure model against the truth."""
+    if by_margin:
+        click.echo(as_margins(beside(folders)))
+        return
     if folders:
         lives = [life for folder in folders for life in recorded(folder, informed=informed)]
     else:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LOSSES, Row, commits_often, margins
+from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LEAST, LOSSES, Row, commits_often, margins
 from rebalance_monitor.lab.scoring.results import replayed, result_of
 from rebalance_monitor.lab.scoring.score import calibration
 from rebalance_monitor.lab.scoring.scored import REPLAY
@@ -39,8 +39,6 @@ WAYS = {"records": (), "records, samples": (SAMPLES,), "records, samples, ends":
 """What is judged from -> what of a capture that takes beside the records."""
 
 SURE = 0.9
-# Margins with fewer truths say too little.
-LEAST = 60
 KINDS = ("session timeouts", "poll breaches", "join deadlines missed")
 _HEAD = (
     f"| recording | judged from | {' | '.join(f'{kind}: found' for kind in KINDS)} | claims: right | "

@@ -1,10 +1,12 @@
 """The departure model against simulated truth, and what `make fit` may and may not do."""
 
 import re
+import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,9 +15,18 @@ from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence,
 from rebalance_monitor.coordinator.departure.fitted import FITTED
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
+from rebalance_monitor.lab.scoring.margins import ALL, LEAST
 from rebalance_monitor.lab.suite import corpus, fit
 from rebalance_monitor.lab.suite.corpus import settled, surprise
-from rebalance_monitor.lab.suite.departures import FIRST_UNSEEN, Life, answers, simulated, with_settings
+from rebalance_monitor.lab.suite.departures import (
+    FIRST_UNSEEN,
+    Life,
+    answers,
+    as_margins,
+    beside,
+    simulated,
+    with_settings,
+)
 from rebalance_monitor.lab.workers.timings import Timing
 
 
@@ -116,3 +127,20 @@ def test_the_true_settings_of_a_group_take_the_place_of_what_records_leave_open(
     assert one.poll_interval == (90_000 if client == "aiokafka" else 0)
     tried = tried_heartbeats(45_000)
     assert max(zip(known.beats, tried, strict=True))[1] == 15_000
+
+
+def test_losses_stand_beside_what_one_names_who_knows_the_settings(tmp_path: Path) -> None:
+    """A recording at fast timings, as if these had been drawn."""
+    folder = tmp_path / "recording"
+    shutil.copytree(corpus.RECORDINGS / "python-4.1.1", folder)
+    for path in folder.rglob("scenario.yaml"):
+        raw = yaml.safe_load(path.read_text(encoding="utf-8"))
+        raw["timings"], raw["settings"]["timings"] = 1, str(Timing(6_000, 1_000, 1_000, 8_000, "auto"))
+        path.write_text(yaml.safe_dump(raw), encoding="utf-8")
+    rows = beside([folder])
+    truths, reached, most = rows[ALL]
+    assert truths >= max(reached, most) >= min(reached, most) > 0
+    assert sum(row[0] for (kind, _), row in rows.items() if kind == "family") == truths
+    assert rows["Kafka", "4.1.1"] == rows[ALL]
+    table = as_margins({ALL: (LEAST, 54, 57), ("family", "rare"): (LEAST - 1, 54, 57)})
+    assert table.splitlines()[2:] == ["| all |  | 60 | 0.90 | 0.95 | 0.95 |"]
