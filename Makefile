@@ -70,7 +70,7 @@ exam: setup ## Runs at production timings, 22 minutes a seed; goes on where it s
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.exam $(ARGS)
 
-healthy: setup ## False alarms about hundreds of healthy groups of real clients, 25 minutes a seed (ARGS="--record 1").
+healthy: setup ## False alarms about healthy groups of real clients, 25 or 45 minutes a seed (ARGS="--herd calm --record 1").
 	@$(VENV)/python tools/jars.py
 	@$(VENV)/python -m rebalance_monitor.lab.suite.healthy $(ARGS)
 

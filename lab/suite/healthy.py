@@ -1,7 +1,9 @@
 """`make healthy`: false alarms about real clients to which nothing happens, by group-hours.
 
-Records one suite of many hundred healthy groups of real clients at production timings, and counts what a
-replay of its capture says of them, with samples of probe and ends. `--suite` counts the quiet groups of
+Records one suite of healthy groups of real clients at production timings, and counts what a replay of its
+capture says of them, with samples of probe and ends: `--herd herds` has 600 groups of two clients in six
+families, `--herd calm` 2,400 whose clients come and go, on topics with anything from a record in four seconds
+to none, and a broker that restarts; it takes less than half of a core. `--suite` counts the quiet groups of
 suites that were recorded before as well, as those of `make exam`. A group counts from a minute after its
 start, which is a rebalance, until its end; one whose brokers were starved does not count
 (lab/truth/strain.py). What the broker's own log confirms is not false.
@@ -11,6 +13,7 @@ start, which is a rebalance, until its end; one whose brokers were starved does 
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +28,7 @@ from rebalance_monitor.lab.cluster.broker import DEFAULT_VERSION
 from rebalance_monitor.lab.scoring.judge import named
 from rebalance_monitor.lab.scoring.results import replayed
 from rebalance_monitor.lab.scoring.silences import EXPELLED
-from rebalance_monitor.lab.suite.campaign import Campaign, Part, record
+from rebalance_monitor.lab.suite.accuracy import run
 from rebalance_monitor.lab.suite.suite import jobs_for
 from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
 from rebalance_monitor.lab.workers.families import FAMILIES
@@ -36,10 +39,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.lab.truth.recorded_suite import Suite
 
-SCENARIO = "production-herds"
+CALM = ("fast", "slow", "minute", "idle", "restart")
+HERDS = {"herds": ("production-herds",), "calm": tuple(f"production-calm-{one}" for one in CALM)}
 FIRST_SEED = 801
 PLACES = 500
-"""More than the scenario has processes: none waits for room."""
+"""More than the scenarios have processes: none waits for room."""
 
 SETTLED_MS, NEAR_MS, HOUR_MS = 60_000, 120_000, 3_600_000
 OF_LAG = frozenset(
@@ -136,6 +140,7 @@ def table(found: Sequence[Counted]) -> str:
 @click.option(
     "--record", "seeds", default=1, show_default=True, help="How many, those included that are kept already."
 )
+@click.option("--herd", type=click.Choice([*HERDS]), default="herds", show_default=True)
 @click.option("--kafka-version", "version", default=DEFAULT_VERSION, show_default=True)
 @click.option(
     "--suite",
@@ -144,16 +149,17 @@ def table(found: Sequence[Counted]) -> str:
     type=click.Path(path_type=Path, exists=True),
     help="Count this suite folder, too.",
 )
-def main(folder: Path, seed: int, seeds: int, version: str, suites: tuple[Path, ...]) -> None:
-    """Record healthy groups, 25 minutes a seed, and count what is said of them and of `--suite`."""
-    from rebalance_monitor.lab.suite.accuracy import run  # noqa: PLC0415 - it is the other command
-
-    campaign = Campaign(folder, folder / "results", hours=0, first_seed=seed)
-    part = Part("healthy", version, tuple(jobs_for([SCENARIO], tuple(FAMILIES))), clients=PLACES, jvms=PLACES)
+def main(folder: Path, seed: int, seeds: int, herd: str, version: str, suites: tuple[Path, ...]) -> None:
+    """Record healthy groups, 25 or 45 minutes a seed, and count what is said of them and of `--suite`."""
+    jobs = jobs_for(HERDS[herd], tuple(FAMILIES))
     for number in range(seed, seed + seeds):
-        record(campaign, run, part, number, part.jobs)
-    mine = sorted(path.parent for path in folder.glob(f"*/*/{ABOUT}"))
-    read = [read_suite(one) for one in (*suites, *mine)]
+        name = f"{herd}-{version}-seed{number}"
+        if not any(folder.glob(f"{name}-*/*/{ABOUT}")):
+            # Of one that was stopped in the middle, half may lie there.
+            mine = folder / f"{name}-{int(time.time())}"
+            run(jobs, mine, version, number, live=False, clients=PLACES, jvms=PLACES)
+    kept = sorted(path.parent for path in folder.glob(f"*/*/{ABOUT}"))
+    read = [read_suite(one) for one in (*suites, *kept)]
     click.echo(table([counted(suite, _named(suite), replayed(suite)) for suite in read]))
 
 

@@ -4,7 +4,7 @@
 alone, with the samples of the probe, and with the samples of the topics' ends beside these. It prints how
 many losses were found and how many claims are right; then the same by margins with enough truths, over all
 recordings; then how often what was stated was true, and the false alarms about groups to which nothing was
-done.
+done; at last each client family, by what it was judged from, over the recordings that have all of it.
 
 Counted are groups that commit within their session timeout. A claim is a cause of 0.8 and more. A false alarm
 is one as `lab.suite.healthy` counts them: what the broker's own log confirms is none.
@@ -103,6 +103,18 @@ def by_margins(rows: Mapping[tuple[str, tuple[str, str]], Row]) -> Iterator[str]
             yield f"| {kind} | {value} | {row.truths} | {share(row.found, row.truths)} | {_right(row)} |"
 
 
+def by_families(ways: Mapping[str, Sequence[Result]]) -> Iterator[str]:
+    """Yield what was found in each client family, and from what, as lines of a table."""
+    yield f"| family | judged from | {' | '.join(KINDS)} | claims: right |\n|---|---|---|---|---|---|"
+    rows = {way: margins(results, often=True) for way, results in ways.items()}
+    families = sorted({one for some in rows.values() for _, (kind, one) in some if kind == "family"})
+    for family in families:
+        for way, some in rows.items():
+            cells = [_found(some.get((kind, ("family", family)), Row())) for kind in KINDS]
+            every = some.get((LOSSES, ("family", family)), Row())
+            yield f"| {family} | {way} | {' | '.join(cells)} | {_right(every)} |"
+
+
 def calibrated(results: Sequence[Result]) -> Iterator[str]:
     """Yield how often what was stated of a member's loss was true, as lines of a table."""
     yield "| confidence | stated | claims | true |\n|---|--:|--:|---|"
@@ -141,6 +153,9 @@ def main(folders: tuple[Path, ...], ways: tuple[str, ...]) -> None:
             click.echo(f"\n{line(some, 'all', way)}\n")
             click.echo("\n".join(by_margins(margins(results, often=True))))
             click.echo("\n" + "\n".join(calibrated(results)))
+    whole = [one.name for one in found if one.way == ways[-1]]
+    same = {way: [one.result for one in found if one.way == way and one.name in whole] for way in ways}
+    click.echo("\n" + "\n".join(by_families(same)))
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def configuration(flags: Flags) -> dict[str, object]:
         "enable.auto.commit": flags.commit == "auto",
         "auto.commit.interval.ms": flags.commit_ms,
         "auto.offset.reset": "earliest",
-        "topic.metadata.refresh.interval.ms": 5_000,
+        "topic.metadata.refresh.interval.ms": flags.metadata_ms,
     }
     if flags.client_id:
         common["client.id"] = flags.client_id

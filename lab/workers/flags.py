@@ -32,7 +32,9 @@ class Flags:
     its own); the raw worker has modes of its own. One with many `groups` has a client in each, named after
     the group with a number; one with many `clients` has so many in its group. `timings` of a herd, each as
     `session/heartbeat/commit/poll/way` (lab/workers/timings.py), go to its groups in turn. `fetch_ms` is for
-    how long a broker may wait for records, 0 for the client's own default.
+    how long a broker may wait for records, 0 for the client's own default; `wait_ms` for how long a poll
+    waits; `metadata_ms` is how often topics are asked for anew. Where `rest_s` is set, clients of Go and
+    Python come and go: each lives for about `lifetime_s`, rests for about so long, and begins anew.
     """
 
     bootstrap: str
@@ -55,6 +57,9 @@ class Flags:
     clients: int = 1
     timings: str = ""
     fetch_ms: int = 0
+    wait_ms: int = 200
+    metadata_ms: int = 5_000
+    rest_s: float = 0.0
 
     def arguments(self) -> list[str]:
         """Give the command line that `parse` reads back; what is empty is left out."""

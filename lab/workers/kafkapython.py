@@ -84,7 +84,7 @@ class KafkaPythonClient:
             heartbeat_interval_ms=flags.heartbeat_ms,
             max_poll_interval_ms=flags.poll_ms,
             partition_assignment_strategy=[ASSIGNORS[flags.assignor]],
-            metadata_max_age_ms=5_000,
+            metadata_max_age_ms=flags.metadata_ms,
             max_poll_records=1 if flags.commit == "record" else 500,
             **{key: value for key, value in optional.items() if value},
         )

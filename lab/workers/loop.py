@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import queue
+import random
 import signal
 import sys
 import threading
@@ -21,10 +22,13 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.workers.flags import Flags
 
-POLL_S = 0.2
 # Clients of one process that all started in the same moment would all commit in the same moment.
 APART_S = 0.27
+# A large herd is there within this time.
+STARTED_S = 60.0
 FOR_EVER_S = 86_400.0
+# Lives and rests of clients that come and go are between so much of what their flags say, and so much.
+AROUND = (0.1, 1.9)
 # After each poll, or after each record: then a poll takes one.
 AFTER_POLL = frozenset({"manual", "record"})
 
@@ -104,12 +108,18 @@ def live(build: Callable[[Flags, Journal], Client], flags: Flags) -> None:
         Worker(build, everyone[0], journal, commands).run()
         return
     threads = []
+    apart = min(APART_S, STARTED_S / len(everyone))
     for one in everyone:
         threads.append(threading.Thread(target=Worker(build, one, journal, commands).run))
         threads[-1].start()
-        commands.closing.wait(APART_S)
+        commands.closing.wait(apart)
     for thread in threads:
         thread.join()
+
+
+def _about(seconds: float) -> float:
+    """Give another time each time, of which the mean is `seconds`."""
+    return seconds * random.uniform(*AROUND)  # noqa: S311 - variation, not secrecy
 
 
 class Worker:
@@ -128,11 +138,18 @@ class Worker:
         self._leaked: list[Client] = []
 
     def run(self) -> None:
+        """Live once, or over and over until everything is to end."""
+        self._live()
+        while self.flags.rest_s and not self.commands.closing.wait(_about(self.flags.rest_s)):
+            self._live()
+
+    def _live(self) -> None:
         """Live; ends with a clean close."""
         self.client = self._build(self.flags, self.journal)
         self.journal.write_event("started", group=self.flags.group, client_id=self.flags.client_id)
         self._due = time.monotonic() + self.flags.commit_ms / 1000
-        end = time.monotonic() + (self.flags.lifetime_s or float("inf"))
+        lifetime = _about(self.flags.lifetime_s) if self.flags.rest_s else self.flags.lifetime_s
+        end = time.monotonic() + (lifetime or float("inf"))
         while not self.commands.closing.is_set() and time.monotonic() < end:
             self._obey(self._next())
             self._turn()
@@ -142,7 +159,7 @@ class Worker:
 
     def _turn(self) -> None:
         self._polled = time.time()
-        count = self.client.poll(POLL_S)
+        count = self.client.poll(self.flags.wait_ms / 1000)
         if count and self.flags.processing_s:
             self.commands.closing.wait(self.flags.processing_s)
         if count and self.flags.commit in AFTER_POLL:

@@ -47,7 +47,7 @@ func (c *franzClient) options() []kgo.Opt {
 		kgo.RebalanceTimeout(flags.ms("poll-ms")),
 		kgo.Balancers(franzBalancers[flags.text("assignor")]),
 		kgo.AutoCommitInterval(flags.ms("commit-ms")),
-		kgo.MetadataMaxAge(5 * time.Second),
+		kgo.MetadataMaxAge(flags.ms("metadata-ms")),
 		kgo.OnPartitionsAssigned(c.telling("assigned")),
 		kgo.OnPartitionsRevoked(c.telling("revoked")),
 		kgo.OnPartitionsLost(c.telling("lost")),
@@ -99,7 +99,7 @@ func (c *franzClient) poll(wait time.Duration, work func()) int {
 }
 
 func (c *franzClient) busy() {
-	for c.flags.deaf() && c.poll(pollWait, func() {}) == 0 && !isClosing() {
+	for c.flags.deaf() && c.poll(c.flags.ms("wait-ms"), func() {}) == 0 && !isClosing() {
 		continue
 	}
 }

@@ -52,7 +52,7 @@ func newKafkaGo(flags *flags) (client, error) {
 		StartOffset:            kafka.FirstOffset,
 		WatchPartitionChanges:  true,
 		MaxWait:                500 * time.Millisecond,
-		PartitionWatchInterval: 5 * time.Second,
+		PartitionWatchInterval: flags.ms("metadata-ms"),
 		Logger:                 kafka.LoggerFunc(found.listen),
 		ErrorLogger:            kafka.LoggerFunc(errors.Printf),
 	}

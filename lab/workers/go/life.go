@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"strings"
@@ -11,9 +12,10 @@ import (
 )
 
 const (
-	pollWait = 200 * time.Millisecond
 	// Clients of one process that all started in the same moment would all commit in the same moment.
-	apart   = 270 * time.Millisecond
+	apart = 270 * time.Millisecond
+	// A large herd is there within this time.
+	started = time.Minute
 	backlog = 64
 )
 
@@ -57,7 +59,7 @@ func live(everyone []*flags, build func(*flags) (client, error)) {
 			defer alive.Done()
 			one.run()
 		}()
-		pause(apart)
+		pause(min(apart, started/time.Duration(len(workers))))
 	}
 	alive.Wait()
 }
@@ -99,14 +101,34 @@ func pause(wait time.Duration) {
 	}
 }
 
+// about gives another time each time, of which the mean is the one given.
+func about(mean time.Duration) time.Duration {
+	return time.Duration(float64(mean) * (0.1 + 1.8*rand.Float64()))
+}
+
+// run lives once, or over and over until everything is to end.
 func (w *worker) run() {
+	rest := w.flags.seconds("rest-s")
+	for w.life() && rest > 0 {
+		pause(about(rest))
+		if isClosing() {
+			return
+		}
+	}
+}
+
+func (w *worker) life() bool {
 	tell("started", map[string]any{"group": w.flags.text("group"), "client_id": w.flags.text("client-id")})
 	if !w.begin() {
-		return
+		return false
 	}
 	w.due = time.Now().Add(w.flags.ms("commit-ms"))
-	end := time.Now().Add(w.flags.seconds("lifetime-s"))
-	for !isClosing() && (w.flags.seconds("lifetime-s") == 0 || time.Now().Before(end)) {
+	lifetime := w.flags.seconds("lifetime-s")
+	if w.flags.seconds("rest-s") > 0 {
+		lifetime = about(lifetime)
+	}
+	end := time.Now().Add(lifetime)
+	for !isClosing() && (lifetime == 0 || time.Now().Before(end)) {
 		select {
 		case command := <-w.commands:
 			w.follow(command)
@@ -117,6 +139,7 @@ func (w *worker) run() {
 	tell("closing", map[string]any{"member": w.client.member()})
 	w.client.close()
 	tell("closed", nil)
+	return true
 }
 
 func (w *worker) begin() bool {
@@ -130,7 +153,7 @@ func (w *worker) begin() bool {
 }
 
 func (w *worker) turn() {
-	count := w.client.poll(pollWait, func() {
+	count := w.client.poll(w.flags.ms("wait-ms"), func() {
 		if work := w.flags.seconds("processing-s"); work > 0 {
 			pause(work)
 		}

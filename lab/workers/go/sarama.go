@@ -74,7 +74,7 @@ func saramaConfig(flags *flags) *sarama.Config {
 		// A heartbeat waits behind a fetch on the same connection: long fetches would cost the session.
 		config.Consumer.MaxWaitTime = min(wait, flags.ms("session-ms")/10)
 	}
-	config.Metadata.RefreshFrequency = 5 * time.Second
+	config.Metadata.RefreshFrequency = flags.ms("metadata-ms")
 	return config
 }
 

@@ -17,7 +17,7 @@ from rebalance_monitor.lab.suite import campaign as module
 from rebalance_monitor.lab.suite.accuracy import main
 from rebalance_monitor.lab.suite.campaign import Campaign, Part, giving, judge_again, keep_going, plan
 from rebalance_monitor.lab.suite.exam import everything
-from rebalance_monitor.lab.suite.healthy import SCENARIO
+from rebalance_monitor.lab.suite.healthy import HERDS
 from rebalance_monitor.lab.suite.suite import Job
 from rebalance_monitor.lab.truth.fold import Fact
 from rebalance_monitor.lab.workers.families import FAMILIES
@@ -221,8 +221,7 @@ def test_when_the_hours_are_over_nothing_new_begins(tmp_path: Path) -> None:
 
 def test_the_plan_has_every_scenario_and_family_and_each_version_that_the_lab_supports() -> None:
     jobs = {job for part in plan() for job in part.jobs}
-    assert {job.scenario for job in jobs} | {job.scenario for job in everything()} | {SCENARIO} == set(
-        names()
-    )
+    healthy = {name for names_of_herd in HERDS.values() for name in names_of_herd}
+    assert {job.scenario for job in jobs} | {job.scenario for job in everything()} | healthy == set(names())
     assert {job.family for job in jobs} == set(FAMILIES)
     assert len({part.version for part in plan()}) == 6

@@ -11,6 +11,7 @@ from rebalance_monitor.lab.suite.healthy import Counted
 from rebalance_monitor.lab.suite.judged import (
     LEAST,
     Judged,
+    by_families,
     by_margins,
     calibrated,
     judged,
@@ -83,3 +84,12 @@ def test_the_command_prints_every_way_that_a_recording_can_be_judged() -> None:
     assert "records, samples, ends" not in done.output
     assert done.output.count("| records |") == 2
     assert done.output.count("| records, samples |") == 2
+
+
+def test_each_family_is_counted_by_what_it_was_judged_from() -> None:
+    ways = {"records": [_result("g", [0.5, 0.95])], "records, samples": [_result("g", [0.9, 0.9, 0.95])]}
+    found = list(by_families(ways))[1:]
+    assert [one.split(" | ")[:3] for one in found] == [
+        ["| confluent", "records", "0 of 2: 0.00 (0.00-0.66)"],
+        ["| confluent", "records, samples", "2 of 3: 0.67 (0.21-0.94)"],
+    ]
