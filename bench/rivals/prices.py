@@ -11,7 +11,7 @@ where it was.
     python -m bench.rivals.prices idle              50 groups, and nothing happens
     python -m bench.rivals.prices many              100,000 groups, of which a tenth commits
     python -m bench.rivals.prices steady --only spark --warm 300
-    python -m bench.rivals.prices steady --passes 1 --only embedded --only kminion
+    python -m bench.rivals.prices steady --passes 1 --only embedded+ends --only kminion --only burrow
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class PricedJob(Job):
 
 
 @contextmanager
-def started(name: str, bootstrap: str) -> Iterator[Contender]:
+def started(name: str, bootstrap: str, plan: Plan) -> Iterator[Contender]:
     """Run a contender over the topic from its beginning until the block ends."""
     if name in ENGINES:
         with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
@@ -150,12 +150,14 @@ def started(name: str, bootstrap: str) -> Iterator[Contender]:
             process.kill()
     else:
         with programs.started(name, bootstrap) as rival:
-            yield Contender(rival.process.pid, rival.scrape if name == FLOOR else None)
+            yield Contender(rival.process.pid, rival.scrape)
             if rival.process.poll() is not None:
                 raise RuntimeError(f"{name} ended with {rival.process.returncode}")
             if name == FLOOR:
                 # One that never subscribes costs nothing, and is no price to compare with.
                 programs.require_read(rival, 1)
+            elif plan.per_s:
+                programs.require_lag(rival, round(plan.groups * plan.active))
 
 
 def drained(bootstrap: str) -> None:
@@ -178,7 +180,7 @@ def measure(name: str, plan: Plan, warm_s: float, seconds: float) -> Figures:
     with (
         LabBroker(jvm=BROKER) as broker,
         feeding(broker.bootstrap, LASTS_S, **plan.load()),
-        started(name, broker.bootstrap) as contender,
+        started(name, broker.bootstrap, plan) as contender,
         Meter(top=contender.pid) as meter,
     ):
         time.sleep(warm_s)

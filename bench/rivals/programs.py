@@ -5,10 +5,12 @@ the CPU time until it rests: in `REST_S` seconds it used less than `RESTING` of 
 many records it has read, and must have read all; Burrow does not say. It does not start without a ZooKeeper:
 it gets one from Spark's own jars, which does not count. It asks brokers for the topics that groups commit
 for, and drops the commits for those that do not exist, which is all of the mix: it stores less than others.
+Where topics exist it must say what waits for the groups.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import socket
@@ -43,9 +45,9 @@ class Rival(NamedTuple):
     process: subprocess.Popen[bytes]
     port: int
 
-    def scrape(self) -> bytes:
-        """Ask for its metrics once."""
-        with urlopen(f"http://{HOST}:{self.port}/metrics", timeout=60) as answer:
+    def scrape(self, path: str = "metrics") -> bytes:
+        """Ask for its metrics once, or for another page."""
+        with urlopen(f"http://{HOST}:{self.port}/{path}", timeout=60) as answer:
             page: bytes = answer.read()
         return page
 
@@ -106,6 +108,16 @@ def require_read(rival: Rival, least: int) -> None:
     read = float(counted.group(1)) if counted else 0.0
     if read < least:
         raise RuntimeError(f"KMinion has read {read:,.0f} records, not {least:,}")
+
+
+def require_lag(rival: Rival, groups: int) -> None:
+    """RuntimeError where Burrow does not list nine in ten groups, or knows no lag of the first."""
+    listed = json.loads(rival.scrape("v3/kafka/bench/consumer"))["consumers"]
+    if len(listed) < 0.9 * groups:
+        raise RuntimeError(f"Burrow lists {len(listed):,} groups of {groups:,}")
+    known = json.loads(rival.scrape(f"v3/kafka/bench/consumer/{min(listed)}/lag"))["status"]
+    if not known["partition_count"]:
+        raise RuntimeError(f"Burrow knows no lag: {known}")
 
 
 def _worked(used: list[tuple[float, float]]) -> float:
