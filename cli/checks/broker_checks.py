@@ -172,14 +172,14 @@ def member_access(admin: "ClusterAdmin", settings: "Settings") -> Result:
 
 def ends(_admin: "ClusterAdmin", settings: "Settings") -> Result:
     """Check whether the ends of the topics that the job has seen groups consume may be asked for."""
-    from rebalance_monitor.cluster.ends.ends import ends_client
+    from rebalance_monitor.cluster.ends.offsets import OffsetsClient
 
     if not settings.ends.enabled:
         return Result("ends", ok=True, found="not checked: switched off (`ends.enabled`); lag is unknown")
     topics = _consumed(settings)
     if not topics:
         return Result("ends", ok=True, found="not checked: the job has seen no group consume a topic yet")
-    with ends_client(settings.kafka.client_properties()) as client:
+    with OffsetsClient(settings.kafka.client_properties()) as client:
         refused = client.describe(topics).refused
     if not refused:
         return Result(

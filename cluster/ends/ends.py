@@ -17,11 +17,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Protocol, Self
 
 from rebalance_monitor.cluster.clients.properties import portable
-from rebalance_monitor.cluster.ends.admin_offsets import AdminOffsets
 from rebalance_monitor.cluster.ends.committed_offsets import Answers, CommittedOffsets
 from rebalance_monitor.cluster.ends.offsets import Described, Offsets, OffsetsClient, Which, reached_nobody
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.cluster.logins.held import has_librdkafka
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 
 if TYPE_CHECKING:
@@ -60,11 +58,6 @@ class Coordinators(Protocol):
 
     def fetch(self, groups: Sequence[str]) -> Answers:
         """Ask for all committed offsets of these groups."""
-
-
-def ends_client(properties: Mapping[str, str]) -> OffsetsClient | AdminOffsets:
-    """Return the client that can log in with these properties; a context manager. Raises as both do."""
-    return (OffsetsClient if has_librdkafka(properties) else AdminOffsets)(properties)
 
 
 def every_s(interval_s: float, partitions: int, followed: int = 0) -> float:
@@ -236,11 +229,11 @@ class EndsThread:
 
     def _run(self) -> None:
         rounds: Rounds | None = None
-        coordinators = CommittedOffsets(self._properties)
+        client, coordinators = OffsetsClient(self._properties), CommittedOffsets(self._properties)
         while not self._stop.is_set():
             began, wait_s = time.monotonic(), NOTHING_S
             try:
-                rounds = rounds or Rounds(ends_client(self._properties), self._clock, coordinators)
+                rounds = rounds or Rounds(client, self._clock, coordinators)
                 topics = self._wanted()
                 if topics:
                     self._waiting.append(rounds.sample(topics, self._groups()))
@@ -249,6 +242,8 @@ class EndsThread:
                 now = int(self._clock() * 1000)
                 why = error.what if isinstance(error, DependencyError) else f"{type(error).__name__}: {error}"
                 self._waiting.append(EndsSample(now, now, partial=why, is_away=True))
+                client.close()
                 rounds, wait_s = None, self._interval_s
             self._stop.wait(max(0.0, wait_s - (time.monotonic() - began)))
+        client.close()
         coordinators.close()

@@ -1,41 +1,40 @@
-"""ListOffsets for many partitions at once, through confluent-kafka's admin client.
+"""ListOffsets for many partitions at once, over one connection of kafka-python to each leader.
 
-Why this client and this call: librdkafka asks each leader once for all of its partitions, and returns one
-outcome for each partition. Its consumer's `offsets_for_times` is cheaper by a half and fails whole where one
-leader has moved. Neither `describe_topics` nor `list_offsets` ever creates a topic: both ask for metadata
-with `allow_auto_topic_creation` off. (The consumer's watermarks and `list_topics(name)` would, as would
-kafka-python's `end_offsets`.) Nothing here raises: what a broker refuses is an answer too.
+Why not librdkafka: its admin client makes an object and a future for each partition, many times what the
+answer costs here (`requests/list_offsets.py`). Neither question ever creates a topic. (The watermarks and
+`list_topics(name)` of librdkafka would, as would kafka-python's `end_offsets`.) Nothing here raises but for
+properties that cannot be mapped: what a broker refuses is an answer, and so is that none can be reached.
 """
 
 from __future__ import annotations
 
-import logging
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
-from rebalance_monitor.cluster.clients.admin import CLIENT_ID
-from rebalance_monitor.cluster.clients.properties import reader_settings
+from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.clients.properties import portable
+from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.requests.list_offsets import EARLIEST, LATEST, UNREACHED
+from rebalance_monitor.cluster.requests.topology import Topic
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 TIMEOUT_S = 4.0
 TOPICS_A_REQUEST = 500
 LOCAL = "_"
 """Prefix of the client's own errors: it reached no broker."""
 
-NO_ANSWER = "_NO_ANSWER"
+NOT_CONNECTED = "_NOT_CONNECTED"
+ANEW_S = 15.0
+"""A connection that did not reach a leader is made anew, at most so often: the leader may be a new broker."""
 
-FIXED = {
-    "client.id": CLIENT_ID,
-    "allow.auto.create.topics": "false",
-    "log_level": "0",  # it would write to stderr by itself; what matters comes as an outcome
-}
-_LOG = logging.getLogger("rebalance_monitor.ends.librdkafka")
-_LOG.addHandler(logging.NullHandler())
-_LOG.propagate = False
+UNKNOWN_TOPIC = "UNKNOWN_TOPIC_OR_PARTITION"
+GONE = frozenset({UNKNOWN_TOPIC, "UNKNOWN_TOPIC_ID", "INVALID_TOPIC_EXCEPTION"})
 
 
 class Which(StrEnum):
@@ -68,20 +67,23 @@ class Offsets:
 
 
 class OffsetsClient:
-    """One connection to the cluster; use as a context manager. Not for several threads at once.
+    """Asks for topics and offsets; connects when first asked. Not for several threads at once.
 
     `properties` are Kafka client properties by their Java names: ConfigError for those that cannot be mapped.
     """
 
-    def __init__(self, properties: Mapping[str, str], timeout_s: float = TIMEOUT_S) -> None:
-        self._timeout_s = timeout_s
-        self._settings = {**reader_settings(properties), **FIXED}
-        self._connect()
-
-    def _connect(self) -> None:
-        from confluent_kafka.admin import AdminClient  # noqa: PLC0415 - loads a C library
-
-        self._admin: Any = AdminClient(self._settings, logger=_LOG)
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        timeout_s: float = TIMEOUT_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        portable(properties)
+        self._properties, self._timeout_ms, self._clock = properties, round(timeout_s * 1000), clock
+        self._admin: ClusterAdmin | None = None
+        self._made_at = float("-inf")
+        self._missed = self._is_stale = False
+        self._known: dict[str, Topic] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -90,89 +92,70 @@ class OffsetsClient:
         self.close()
 
     def close(self) -> None:
-        """Give the connections up; the library does so with its object."""
-        self._admin = None
+        """Close the connections; the next question makes others."""
+        if self._admin is not None:
+            with suppress(Exception):
+                self._admin.close()
+        self._admin, self._missed = None, False
 
     def describe(self, topics: Collection[str]) -> Described:
         """Return which of the topics exist, with how many partitions. Needs Describe on each."""
-        from confluent_kafka import TopicCollection  # noqa: PLC0415
-
-        found: dict[str, tuple[int, str]] = {}
-        gone: set[str] = set()
-        refused: dict[str, str] = {}
-        for names in _chunks(sorted(topics), TOPICS_A_REQUEST):
-            asked = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_s)
-            for name, future in asked.items():
-                try:
-                    description = future.result()
-                except Exception as error:  # noqa: BLE001 - whatever the library raises is this topic's outcome
-                    if _name_of(error) in _NO_TOPIC:
-                        gone.add(name)
-                    else:
-                        refused[name] = _name_of(error)
-                else:
-                    found[name] = len(description.partitions), _id_of(description)
-        if not (found or gone):
-            self._connect_if_away(refused.values())
-        return Described(found, frozenset(gone), refused)
+        if self._missed and self._clock() >= self._made_at + ANEW_S:
+            self.close()
+        described: dict[str, Topic | str] = {}
+        try:
+            for names in _chunks(sorted(topics), TOPICS_A_REQUEST):
+                described |= self._connected().describe_topics(names)
+        except DependencyError:
+            self.close()
+            described = {name: described.get(name, NOT_CONNECTED) for name in topics}
+        self._is_stale = False
+        self._known = {name: one for name, one in described.items() if isinstance(one, Topic)}
+        wrong = {name: one for name, one in described.items() if isinstance(one, str)}
+        return Described(
+            {name: (one.partitions, one.id) for name, one in self._known.items()},
+            frozenset(name for name, why in wrong.items() if why in GONE),
+            {name: why for name, why in wrong.items() if why not in GONE},
+        )
 
     def ends(self, topics: Mapping[str, int], which: Which = Which.LATEST) -> Offsets:
-        """Return these offsets of all partitions of topics (name -> partitions)."""
-        from confluent_kafka import IsolationLevel, TopicPartition  # noqa: PLC0415
-        from confluent_kafka.admin import OffsetSpec  # noqa: PLC0415
+        """Return these offsets of all partitions of topics (name -> partitions).
 
-        spec = OffsetSpec.earliest() if which is Which.EARLIEST else OffsetSpec.latest()
-        isolation = (
-            IsolationLevel.READ_COMMITTED if which is Which.STABLE else IsolationLevel.READ_UNCOMMITTED
-        )
-        wanted = {TopicPartition(name, p): spec for name, count in topics.items() for p in range(count)}
-        if not wanted:
-            return Offsets()
-        found = {name: [UNKNOWN] * count for name, count in topics.items()}
-        errors: dict[str, int] = {}
-        asked = self._admin.list_offsets(wanted, isolation_level=isolation, request_timeout=self._timeout_s)
-        for place, future in asked.items():
-            try:
-                offset = future.result().offset
-            except Exception as error:  # noqa: BLE001 - whatever the library raises is this partition's outcome
-                why = _name_of(error)
-            else:
-                if offset >= 0:
-                    found[place.topic][place.partition] = offset
-                    continue
-                # Of a leader that did not answer librdkafka returns its own -1001, and no error.
-                why = NO_ANSWER
-            errors[why] = errors.get(why, 0) + 1
-        if sum(errors.values()) == len(wanted):
-            self._connect_if_away(errors)
-        return Offsets({name: tuple(offsets) for name, offsets in found.items()}, errors)
-
-    def _connect_if_away(self, errors: Collection[str]) -> None:
-        """Begin with a new client where no broker has answered.
-
-        librdkafka's admin client may go on to wait for a broker that is gone, while others would answer.
+        Their leaders are looked up first where that was not done, or where the last answer had errors.
         """
-        if errors and reached_nobody(errors):
-            self._connect()
+        if not topics:
+            return Offsets()
+        if self._is_stale or not topics.keys() <= self._known.keys():
+            self.describe({*self._known, *topics})
+        offsets = {name: (UNKNOWN,) * count for name, count in topics.items()}
+        known = {name: self._known[name] for name in topics if name in self._known}
+        unknown = sum(count for name, count in topics.items() if name not in known)
+        errors = {UNKNOWN_TOPIC: unknown} if unknown else {}
+        stamp = EARLIEST if which is Which.EARLIEST else LATEST
+        try:
+            found = self._connected().list_offsets(known, stamp, committed=which is Which.STABLE)
+        except DependencyError:
+            self.close()
+            self._is_stale = True
+            return Offsets(offsets, {NOT_CONNECTED: sum(topics.values())})
+        self._missed |= UNREACHED in found.errors
+        for name, some in found.offsets.items():
+            count = topics[name]
+            offsets[name] = (*some[:count], *(UNKNOWN,) * (count - len(some)))
+        errors |= found.errors
+        self._is_stale = bool(errors)
+        return Offsets(offsets, errors)
+
+    def _connected(self) -> ClusterAdmin:
+        if self._admin is None:
+            self._admin = ClusterAdmin(self._properties, self._timeout_ms, explains=False)
+            self._made_at = self._clock()
+        return self._admin
 
 
 def reached_nobody(errors: Iterable[str]) -> bool:
     """Whether all these errors are the client's own."""
     return all(why.startswith(LOCAL) for why in errors)
-
-
-_NO_TOPIC = frozenset({"UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_ID", "TOPIC_EXCEPTION"})
-
-
-def _name_of(error: Exception) -> str:
-    """Return Kafka's name of the error, else the exception's own."""
-    found = error.args[0] if error.args else None
-    name = getattr(found, "name", None)
-    return str(name()) if callable(name) else type(error).__name__
-
-
-def _id_of(description: Any) -> str:  # noqa: ANN401 - the library has no types
-    return "" if description.topic_id is None else str(description.topic_id)
 
 
 def _chunks(names: list[str], size: int) -> Iterable[list[str]]:
