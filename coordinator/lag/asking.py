@@ -43,26 +43,26 @@ STALE_MS = 120_000
 def choose(groups: Mapping[str, Consumed], at: int, since_ms: int) -> tuple[str, ...]:
     """Return the groups to ask for, the most urgent first, at `at` (ms), `since_ms` after the last ones."""
     most = min(MOST, max(1, since_ms * A_SECOND // 1000))
-    due = ((rank, one.asked.at, name) for name, one in groups.items() if (rank := _rank(one, at)) >= 0)
+    due: list[tuple[int, int, str]] = []
+    # Nearly all were asked lately: nothing more is read of these.
+    for name, one in groups.items():
+        asked = one.asked
+        since = at - asked.at if asked.at >= 0 else TURN_MS
+        if since < AGAIN_MS:
+            continue
+        if asked.transactional:
+            due.append((0, asked.at, name))
+        elif one.marked and since >= MARKED_MS:
+            due.append((1, asked.at, name))
+        elif since >= TURN_MS and one.waiting:
+            due.append((2, asked.at, name))
     return tuple(name for _, _, name in nsmallest(most, due))
-
-
-def _rank(consumed: Consumed, at: int) -> int:
-    """Return how urgent a question is, 0 most; -1 for none."""
-    asked = consumed.asked
-    since = at - asked.at
-    if asked.transactional:
-        return 0 if since >= AGAIN_MS else -1
-    if consumed.marked and since >= MARKED_MS:
-        return 1
-    has_lag = consumed.lag is not None and bool(consumed.lag.records)
-    return 2 if has_lag and (asked.at < 0 or since >= TURN_MS) else -1
 
 
 def take(groups: Mapping[str, Consumed], sample: EndsSample) -> None:
     """Take the answers of a sample, and decide the doubts of the samples before."""
     for consumed in groups.values():
-        if consumed.asked.at >= 0:
+        if consumed.asked.transactional or consumed.asked.doubts:
             _judge(consumed, sample.asked_at)
     for group in groups.keys() & sample.refused.keys():
         groups[group].asked.at = sample.fetched_at

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag import asking, committing
-from rebalance_monitor.coordinator.lag.consumed import Consumed
+from rebalance_monitor.coordinator.lag.consumed import Consumed, take_runs
 from rebalance_monitor.coordinator.lag.coordinators import Coordinators
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging.cuts import Shortened
@@ -20,9 +20,10 @@ from rebalance_monitor.coordinator.lag.measuring import Noticed, Windows, measur
 from rebalance_monitor.coordinator.lag.packed import places
 from rebalance_monitor.coordinator.lag.packed.ends_columns import EndsColumns, Numbering, numbering_of
 from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
+from rebalance_monitor.coordinator.lag.packed.remembered import Remembered
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.state.positions import Positions
@@ -59,6 +60,7 @@ class Board:
         """At the newest sample."""
         self.shortened: list[Shortened] = []
         """Partitions whose end went back at the newest sample."""
+        self.remembered = Remembered()
         self._numbering: Numbering | None = None
         self._ends: dict[str, TopicEnds] = {}
         self._ids: dict[str, str] = {}
@@ -66,6 +68,30 @@ class Board:
         self._wanted_at, self._wanted_anew_at = -WANT_MS, -WANT_ANEW_MS
         self._arranged: list[Consumed] = []
         """Groups whose positions were taken as a whole since the topics were worked out."""
+
+    def recall(self, text: str) -> None:
+        """Take what an earlier process remembered of the logs, unless this one knows them. ValueError."""
+        if self._measures and self.sample is None:
+            self.remembered = Remembered(text)
+
+    def remember(self) -> None:
+        """Remember the newest sample, once its groups were judged."""
+        if self.sample is not None:
+            self.remembered.take(self.sample, self._ends, self._ids, self.groups)
+
+    def publish_all(self, committed: Mapping[str, Positions], now: int, shards: Mapping[str, int]) -> None:
+        """Take the positions of many groups, as `publish`: most have one run of all their partitions."""
+        taken = []
+        for group, held in committed.items():
+            known = self.groups.get(group) if self._measures else None
+            run = known.whole_run(held) if known is not None else None
+            if known is None or run is None:
+                self.publish(group, held, now, shards.get(group, -1))
+            else:
+                taken.append((group, held, (known, run)))
+        take_runs([one for _, _, one in taken])
+        for group, held, (known, _) in taken:
+            self._note(group, known, held, now, shards.get(group, -1))
 
     def publish(self, group: str, held: Positions, now: int, shard: int = -1) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms); `shard`: its own.
@@ -92,6 +118,8 @@ class Board:
         consumed.take(held, places.pack(found), measures=self._measures)
         if self._measures:
             self._arranged.append(consumed)
+        if self._measures and known is None:
+            self.remembered.recall(group, consumed)
         self._note(group, consumed, held, now, shard)
 
     def _note(self, group: str, consumed: Consumed, held: Positions, now: int, shard: int) -> None:
@@ -158,13 +186,15 @@ class Board:
     def take(self, sample: EndsSample, busy: Collection[str]) -> None:
         """Take a sample of ends; `busy`: groups that rebalance, whose windows begin anew."""
         before = self.sample
+        if before is None:
+            self.remembered.began = sample.asked_at
         self.sample = sample
         self._learn(sample)
         asking.take(self.groups, sample)
         self._numbering = numbering_of(sample, self._numbering)
         ends = EndsColumns(sample, self._numbering, self._ends)
         self.noticed = measure(self.groups, sample, ends, busy, self.windows)
-        self.followed = sum(len(consumed.places) for consumed in self.groups.values())
+        self.followed = self.noticed.followed
         since = sample.asked_at - before.asked_at if before is not None else 0
         self.asks = asking.choose(self.groups, sample.at, since)
 
@@ -193,6 +223,9 @@ class Board:
         self.shortened = []
         for topic, ends in sample.latest.items():
             topic_id = sample.ids.get(topic, "")
+            if topic not in self._ends and (log := self.remembered.log(topic)) is not None:
+                self._ids[topic], self._ends[topic] = log.topic_id, TopicEnds()
+                self._ends[topic].add(log.at, log.ends)
             if topic_id != self._ids.get(topic, topic_id):
                 self._ends.pop(topic, None)
             self._ids[topic] = topic_id

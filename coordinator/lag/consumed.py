@@ -24,7 +24,7 @@ from rebalance_monitor.coordinator.lag.packed.layout import UNKNOWN_PLACE
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag, Measured, PartitionLag
     from rebalance_monitor.coordinator.lag.packed.columns import Ints
     from rebalance_monitor.coordinator.lag.packed.places import Packed, Places
     from rebalance_monitor.coordinator.lag.retention import Near
@@ -78,7 +78,8 @@ class Consumed:
     its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
     alternate. `topics_changed`: other topics than before. `held`: positions that were not unpacked.
     `shard`: its partition of the offsets topic. `runs`, `table`: how many runs were published with which
-    table.
+    table. `measured`: what the newest sample gave, and the group's place in it; `made`: its lag, if that was
+    read.
     """
 
     written: Packed = packed.NOTHING
@@ -92,7 +93,8 @@ class Consumed:
     published: int = -1
     last_commit: int = -1
     held: Positions | None = None
-    lag: GroupLag | None = None
+    measured: tuple[Measured, int] | None = None
+    made: GroupLag | None = None
     totals: Totals = field(default_factory=Totals)
     lone: bool = False
     counts: array[int] = field(default_factory=lambda: array("q"))
@@ -102,6 +104,20 @@ class Consumed:
     shard: int = -1
     runs: int = 0
     table: int = 0
+
+    @property
+    def lag(self) -> GroupLag | None:
+        """Return the lag at the newest sample, None before the first."""
+        if self.made is None and self.measured is not None:
+            measured, place = self.measured
+            self.made = measured.of(place)
+        return self.made
+
+    @property
+    def waiting(self) -> int:
+        """Return how many records wait that are known of, 0 before the first sample."""
+        measured, place = self.measured or (None, 0)
+        return measured.records[place] if measured is not None else 0
 
     @property
     def partitions(self) -> int:
@@ -128,20 +144,40 @@ class Consumed:
         A group publishes all its positions every few seconds, and its clients commit the same lists of
         partitions over and over. Unpacking each was two thirds of the driver's work in steady traffic.
         """
-        is_known = self.written.body and held.lone == self.lone and hash(held.table) == self.table
-        # Fewer runs or commits than before: the state was rebuilt.
-        is_more = len(held.runs) >= self.runs and (not self.counts or held.commits >= self.counts[-1])
-        now = packed.after(self.written, held) if is_known and is_more else None
+        now = packed.after(self.written, held) if self._goes_on(held) else None
         if now is None:
             return False
         self.topics_changed, self.runs = False, len(held.runs)
         if now is not self.written:
-            self.last_commit = max(self.last_commit, *(at for at, _ in held.runs.values()))
-            is_measured = self.places is self.written
-            self.written = now
-            if is_measured:
-                self._put(now)
+            self._write(now, max(at for at, _ in held.runs.values()))
         return True
+
+    def whole_run(self, held: Positions) -> tuple[int, bytes] | None:
+        """Return the only run of positions that has all known partitions, each once; None where none has."""
+        if len(held.runs) != 1 or not self._goes_on(held):
+            return None
+        ((listed, run),) = held.runs.items()
+        layout = self.written.layout
+        return run if layout.places_of(listed) == layout.all and not positions.has_dropped(run[1]) else None
+
+    def _goes_on(self, held: Positions) -> bool:
+        """Whether these are the positions before and more: fewer runs or commits are of a state made anew."""
+        is_known = self.written.body and held.lone == self.lone and hash(held.table) == self.table
+        is_more = len(held.runs) >= self.runs and (not self.counts or held.commits >= self.counts[-1])
+        return bool(is_known and is_more)
+
+    def take_run(self, at: int, body: bytes) -> None:
+        """Take all positions, committed at `at` (ms), as `body` of `Packed`."""
+        self.topics_changed, self.runs = False, 1
+        if body != self.written.body:
+            self._write(packed.Packed(self.written.layout, body), at)
+
+    def _write(self, now: Packed, at: int) -> None:
+        self.last_commit = max(self.last_commit, at)
+        is_measured = self.places is self.written
+        self.written = now
+        if is_measured:
+            self._put(now)
 
     def take(self, held: Positions, places: Packed, *, measures: bool = True) -> None:
         """Take positions as a whole: `places` are those of `held`; `measures`: lag is measured from them."""
@@ -226,25 +262,65 @@ class Consumed:
         self.went_back = {one: before for one, before in self.went_back.items() if now.get(*one) is not None}
 
 
+def take_runs(taken: Sequence[tuple[Consumed, tuple[int, bytes]]]) -> None:
+    """Take a run of each group (`whole_run`), all at once."""
+    offsets = np.frombuffer(b"".join([run[1] for _, run in taken]), ">i8")
+    values = np.empty((len(offsets), 2), np.int64)
+    values[:, 0] = offsets
+    sizes = [one.written.layout.size for one, _ in taken]
+    values[:, 1] = np.repeat(np.array([run[0] for _, run in taken], np.int64), sizes)
+    bodies, begin = values.tobytes(), 0
+    for one, (at, offsets_of_one) in taken:
+        end = begin + 2 * len(offsets_of_one)
+        one.take_run(at, bodies[begin:end])
+        begin = end
+
+
 def settle(groups: Sequence[Consumed]) -> None:
     """Let the windows of groups take the positions that were published since the last sample, in their order.
 
     All at once: what numpy costs for one group is more than it is for a thousand partitions.
     """
-    while late := [one for one in groups if one.pending]:
-        before, now = _values([one.taken for one in late]), _values([one.pending[0] for one in late])
+    late = [one for one in groups if one.pending]
+    if late:
         columns = Columns(one.windows for one in late)
+        commit(columns, late)
+        cut(columns, late)
+
+
+def commit(columns: Columns, groups: Sequence[Consumed]) -> None:
+    """Do the same where `columns` has the windows of the groups; they are theirs again after `cut`."""
+    before = _values([one.taken for one in groups])
+    for number in range(max([len(one.pending) for one in groups], default=0)):
+        # Where no more was published the last position comes again, and changes nothing.
+        now = _values([one.pending[number] if number < len(one.pending) else one.places for one in groups])
         back = np.flatnonzero(columns.commit(before, now)).tolist()
-        ends = list(accumulate(len(one.windows) for one in late))
-        bodies = columns.packed()
-        for one, begin, end in zip(late, [0, *ends], ends, strict=False):
-            one.windows = bodies[begin:end]
-            one.taken, one.pending = one.pending[0], one.pending[1:]
-        for row in back:
-            which = bisect_right(ends, row * tracks.SIZE)
-            one, first = late[which], (ends[which] - len(late[which].windows)) // tracks.SIZE
-            key = one.taken.layout.at(row - first)
-            one.went_back[key] = max(one.went_back.get(key, -1), int(before[row, 0]))
+        if back:
+            _go_back(groups, back, before)
+        before = now
+    for one in groups:
+        if one.pending:
+            one.taken, one.pending = one.places, ()
+
+
+def cut(columns: Columns, groups: Sequence[Consumed]) -> None:
+    """Give each group its windows back."""
+    bodies = columns.packed()
+    begin = 0
+    for one in groups:
+        end = begin + len(one.windows)
+        one.windows = bodies[begin:end]
+        begin = end
+
+
+def _go_back(groups: Sequence[Consumed], rows: list[int], before: Ints) -> None:
+    """Note the positions from which some rows went back."""
+    ends = list(accumulate(len(one.taken) for one in groups))
+    for row in rows:
+        which = bisect_right(ends, row)
+        one = groups[which]
+        key = one.taken.layout.at(row - ends[which] + len(one.taken))
+        one.went_back[key] = max(one.went_back.get(key, -1), int(before[row, 0]))
 
 
 def _values(places: list[Packed]) -> Ints:

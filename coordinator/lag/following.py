@@ -1,7 +1,8 @@
 """The lag part of the driver: positions and samples of ends in, findings and every group's lag out.
 
 Pure, as the other parts: its memory is JSON-able and is committed with each batch. Positions and windows are
-not in it: the coordinators publish all positions to a new process, and windows begin anew.
+not in it: the coordinators publish all positions to a new process, and windows begin anew. The newest ends of
+the logs are, so that records which are lost while no process watches are reported by the next.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rebalance_monitor.coordinator.lag.judging.continuing import Silences
 from rebalance_monitor.coordinator.lag.judging.losses import Losses
 from rebalance_monitor.coordinator.lag.judging.standstills import Standstills
 from rebalance_monitor.coordinator.lag.judging.unowned import Unowned
+from rebalance_monitor.coordinator.lag.measured import Lags
 from rebalance_monitor.coordinator.lag.measuring import Windows
 from rebalance_monitor.coordinator.state.state_machine import Status
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 PARTIAL_SAMPLES = 12
 """So many samples in a row must miss ends until that is reported: leaders move, and brokers restart."""
 
+PRUNE_MS = 60_000
 
 _REBALANCED = frozenset({Kind.REBALANCE, Kind.REBALANCE_FAILED})
 
@@ -87,7 +90,8 @@ class Lag:
         self._judging = Standstills(settings, cluster, memory.get("judging"))
         self._silences = msgspec.convert(memory.get("silences", {}), Silences)
         self._judging.silences = self._silences
-        self._losses = Losses(settings, cluster, memory.get("losses"))
+        self.board.recall(memory.get("logs", ""))
+        self._losses = Losses(settings, cluster, memory.get("losses"), memory.get("cuts"))
         self._costs = Costs(settings, memory.get("costs"))
         self._unowned = Unowned(settings, cluster, memory.get("unowned"))
         self._roll_ups = RollUpCosts(memory.get("roll_ups"))
@@ -95,12 +99,15 @@ class Lag:
         self._rebalancing: set[str] = set()
         """Groups that were seen to since the last sample of ends."""
         self._missed = 0
+        self._pruned_at = -PRUNE_MS
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""
         return {
             "judging": self._judging.snapshot(),
             "losses": self._losses.snapshot(),
+            "cuts": self._losses.cuts.snapshot(),
+            "logs": self.board.remembered.text(),
             "costs": self._costs.snapshot(),
             "unowned": self._unowned.snapshot(),
             "rebalances": self._rebalances.snapshot(),
@@ -132,17 +139,16 @@ class Lag:
         """Incidents that are open, and end by lag alone."""
         return self._judging.opened | self._losses.opened | self._unowned.opened
 
-    def lags(self) -> dict[str, GroupLag]:
+    def lags(self) -> Mapping[str, GroupLag]:
         """Return the newest lag of each group that has one."""
-        return {name: one.lag for name, one in self.board.groups.items() if one.lag is not None}
+        groups = self.board.groups.items()
+        return Lags({name: one.measured for name, one in groups if one.measured is not None})
 
     def publish(
         self, committed: Mapping[str, Positions], now: int, shards: Mapping[str, int] | None = None
     ) -> list[Finding]:
         """Take positions that groups have published at the clock `now` (ms); resolves where none are left."""
-        known = shards or {}
-        for group, held in committed.items():
-            self.board.publish(group, held, now, known.get(group, -1))
+        self.board.publish_all(committed, now, shards or {})
         if committed:
             self.board.want(now)
         return self.forget([group for group in committed if group not in self.board.groups], now)
@@ -173,18 +179,23 @@ class Lag:
             found += self._prune(summaries, sample.at)
             unsettled = {
                 group
-                for group in self.board.groups
-                if summaries.get(group, {}).get("state", Status.STABLE) != Status.STABLE
+                for group, summary in summaries.items()
+                if summary.get("state", Status.STABLE) != Status.STABLE
             }
             busy = unsettled | set(rebalancing) | self.board.cut_off()
             self.board.take(sample, busy)
-            self._losses.cuts.on_sample(sample, self.board.shortened, self.board.groups)
+            board = self.board
+            self._losses.cuts.on_sample(sample, board.shortened, board.groups, board.remembered.began)
             found += self._check_groups(sample, summaries, busy)
+            board.remember()
             found += self._unowned.on_sample(sample, summaries, rebalancing)
         return found
 
     def _prune(self, summaries: Mapping[str, Mapping[str, Any]], at: int) -> list[Finding]:
         """Forget groups of which only old positions are known: no record says when such a group goes."""
+        if self._pruned_at <= at < self._pruned_at + PRUNE_MS:
+            return []
+        self._pruned_at = at
         stale = [
             group
             for group, consumed in self.board.groups.items()
@@ -230,8 +241,12 @@ class Lag:
         self._roll_ups.on_sample(sample.at, self.board.groups)
         # The order is that of the groups: most have nothing to be judged, and are passed over.
         concerned = self._concerned()
-        for group, consumed in self.board.groups.items():
-            if group in concerned or consumed.went_back or (consumed.near and sample.earliest):
+        everyone = self.board.groups.items()
+        concerned.update([group for group, one in everyone if one.went_back])
+        if sample.earliest:
+            concerned.update([group for group, one in everyone if one.near])
+        for group, consumed in everyone if concerned else ():
+            if group in concerned:
                 found += self._check(group, consumed, sample, summaries.get(group, {}), busy)
         return found
 

@@ -12,15 +12,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, overload
 
+import numpy as np
+
 from rebalance_monitor.coordinator.lag.arithmetic import most, records, total
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import MARKER
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rebalance_monitor.coordinator.lag.ends import EndsSample
+    from rebalance_monitor.coordinator.lag.packed.columns import Ints
     from rebalance_monitor.coordinator.lag.packed.layout import Numbers
     from rebalance_monitor.coordinator.lag.packed.places import Packed
 
@@ -74,15 +77,40 @@ class PartitionLag(NamedTuple):
         return self.stable != UNKNOWN and 0 <= self.stable - self.offset <= MARKER
 
 
-class Compared(NamedTuple):
-    """What one sample gave for many partitions, of which a group's begin at a place of their own.
+class Compared:
+    """What one sample gave for many partitions, of which a group's begin at a place of their own (`borders`).
 
-    `ends`: what lag is measured to (64 bits each); `ages` of the oldest waiting records (ms, 32 bits).
+    `ends`: what lag is measured to (64 bits each). `ages` gives the ages of the oldest waiting records (ms),
+    which are worked out when a caller reads them; UNKNOWN where no one knows. Any thread may read.
     """
 
-    sample: EndsSample
-    ends: bytes
-    ages: bytes
+    __slots__ = ("_ages", "_borders", "_oldest", "_worked_out", "ends", "sample")
+
+    def __init__(self, sample: EndsSample, ends: bytes, ages: Callable[[], Ints], borders: Ints) -> None:
+        self.sample, self.ends = sample, ends
+        self._worked_out, self._borders = ages, borders
+        self._ages: bytes | None = None
+        self._oldest: list[int] | None = None
+
+    @property
+    def ages(self) -> bytes:
+        """Return the ages, of 32 bits each, `NO_AGE` where no one knows."""
+        return self._read()[0]
+
+    def oldest(self, place: int) -> int:
+        """Return the age of the oldest record that waits for a group, UNKNOWN where no one knows."""
+        return self._read()[1][place]
+
+    def _read(self) -> tuple[bytes, list[int]]:
+        if self._ages is None or self._oldest is None:
+            ages, begins = self._worked_out(), self._borders[:-1]
+            some = np.flatnonzero(np.diff(self._borders))
+            oldest = np.full(len(begins), UNKNOWN, np.int64)
+            if len(some):
+                oldest[some] = np.maximum.reduceat(ages, begins[some])
+            kept = np.where(ages == UNKNOWN, NO_AGE, np.minimum(ages, NO_AGE - 1)).astype(np.uint32)
+            self._oldest, self._ages = oldest.tolist(), kept.tobytes()
+        return self._ages, self._oldest
 
 
 class Partitions(Sequence[PartitionLag]):
@@ -286,6 +314,63 @@ class Topics(Mapping[str, TopicLag]):
         count = len(sample.latest.get(topic, ()))
         stable = [sample.last_stable(topic, one) for one in range(count)] if topic in sample.stable else ()
         return Partitions(self._packed, start, numbers, self._compared, self._first, stable).summed()
+
+
+class Measured(NamedTuple):
+    """What a sample gave for groups whose partitions lie end to end; immutable, so any thread may read it.
+
+    By the groups' places: their positions and totals, which of them commit by transactions, records that
+    wait, partitions whose lag is not known, and those whose lag is; as of when (ms), and where they begin.
+    """
+
+    compared: Compared
+    places: Sequence[Packed]
+    totals: Sequence[Totals]
+    transactional: frozenset[int]
+    records: Sequence[int]
+    unknown: Sequence[int]
+    known: Sequence[int]
+    as_of: Sequence[int]
+    begins: Sequence[int]
+
+    def of(self, place: int) -> GroupLag:
+        """Return the lag of one group. Most are never asked for."""
+        sample, age = self.compared.sample, self.compared.oldest(place)
+        return GroupLag(
+            sample.at,
+            self.records[place] if self.known[place] else None,
+            None if age == UNKNOWN else age,
+            self.unknown[place],
+            Topics(self.places[place], self.compared, self.begins[place]),
+            self.as_of[place],
+            Source.BROKERS if place in self.transactional else Source.TOPIC,
+            self.totals[place],
+            sample.asked_at,
+        )
+
+
+class Lags(Mapping[str, GroupLag]):
+    """The lag of groups at their newest samples, each made when a caller reads it; any thread may."""
+
+    def __init__(self, measured: Mapping[str, tuple[Measured, int]]) -> None:
+        self._measured = measured
+        self._made: dict[str, GroupLag] = {}
+
+    def __getitem__(self, group: str) -> GroupLag:
+        found = self._made.get(group)
+        if found is None:
+            measured, place = self._measured[group]
+            found = self._made[group] = measured.of(place)
+        return found
+
+    def __contains__(self, group: object) -> bool:
+        return group in self._measured
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._measured)
+
+    def __len__(self) -> int:
+        return len(self._measured)
 
 
 def _number(one: PartitionLag) -> int:

@@ -7,27 +7,24 @@ nothing to be judged; those that may have are named, and only their partitions a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import accumulate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rebalance_monitor.coordinator.lag.consumed import settle
+from rebalance_monitor.coordinator.lag.consumed import commit, cut
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
-from rebalance_monitor.coordinator.lag.measured import NO_AGE, Compared, GroupLag, Source, Topics
+from rebalance_monitor.coordinator.lag.measured import Compared, Measured
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
 from rebalance_monitor.coordinator.lag.retention import FOLLOWED
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.packed.columns import Ints, Mask
     from rebalance_monitor.coordinator.lag.packed.ends_columns import EndsColumns
-
-    Named: TypeAlias = tuple[str, Consumed]
 
 PORTION = 65_536
 """Partitions that are compared at once: their columns take some 20 MB."""
@@ -44,16 +41,17 @@ class Windows:
     behind_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Noticed:
     """Groups of which something may have to be said.
 
     `suspected`: a window of a partition may be full; `losing`: the first offset of a partition is beyond its
-    position, or nearer to it than the end is.
+    position, or nearer to it than the end is. `followed`: partitions of all groups.
     """
 
     suspected: set[str] = field(default_factory=set)
     losing: set[str] = field(default_factory=set)
+    followed: int = 0
 
 
 def measure(
@@ -65,93 +63,93 @@ def measure(
 ) -> Noticed:
     """Give every group its lag at a sample; `busy`: groups that rebalance, whose windows begin anew."""
     noticed = Noticed()
-    for some in _portions(groups.items()):
-        settle([one for _, one in some])
-        portion = _Portion(some, ends)
-        for place, lag in enumerate(portion.lags(sample)):
-            consumed = some[place][1]
-            consumed.lag = lag
-            if lag.records is not None:
-                consumed.totals.add(sample.at, lag.records)
-        paused = np.array([name in busy for name, _ in some], np.bool_)
-        suspected = portion.observe(sample.at, paused, windows)
-        noticed.suspected.update(some[place][0] for place in suspected)
-        noticed.losing.update(some[place][0] for place in portion.losing(sample.asked_at))
+    names, everyone, at = list(groups), list(groups.values()), sample.at
+    for begin, end in _portions(everyone):
+        some = names[begin:end]
+        portion = _Portion(everyone[begin:end], ends)
+        measured = portion.measured(sample)
+        for place, consumed in enumerate(everyone[begin:end]):
+            consumed.measured, consumed.made = (measured, place), None
+            if measured.known[place]:
+                consumed.totals.add(at, measured.records[place])
+        paused = np.array([name in busy for name in some], np.bool_) if busy else None
+        noticed.suspected.update(some[place] for place in portion.observe(at, paused, windows))
+        noticed.losing.update(some[place] for place in portion.losing(sample.asked_at))
+        noticed.followed += portion.size
     return noticed
 
 
-def _portions(groups: Iterable[Named]) -> Iterator[list[Named]]:
-    some: list[Named] = []
-    count = 0
-    for name, consumed in groups:
-        some.append((name, consumed))
-        count += len(consumed.places)
+def _portions(groups: Sequence[Consumed]) -> Iterator[tuple[int, int]]:
+    """Yield from where to where groups are measured together."""
+    begin = count = 0
+    for end, size in enumerate([one.places.layout.size for one in groups], 1):
+        count += size
         if count >= PORTION:
-            yield some
-            some, count = [], 0
-    if some:
-        yield some
+            yield begin, end
+            begin, count = end, 0
+    if begin < len(groups):
+        yield begin, len(groups)
 
 
 class _Portion:
     """Groups whose partitions lie end to end in columns."""
 
-    def __init__(self, some: list[Named], ends: EndsColumns) -> None:
-        self._groups = [consumed for _, consumed in some]
+    def __init__(self, groups: Sequence[Consumed], ends: EndsColumns) -> None:
+        self._groups = groups
         self._columns = ends
-        places = [one.places for one in self._groups]
-        self._sizes = np.array([len(one) for one in places], np.int64)
+        places = [one.places for one in groups]
+        self._sizes = np.array([one.layout.size for one in places], np.int64)
         self._borders = np.concatenate(([0], np.cumsum(self._sizes)))
         values = np.frombuffer(b"".join([one.body for one in places]), np.int64).reshape(-1, 2)
         self._offset, self._committed = values[:, 0].copy(), values[:, 1].copy()
         numbering = ends.numbering
         self._rows = np.frombuffer(b"".join([numbering.of(one.layout) for one in places]), np.int64)
-        self._as_of = np.array([as_of(one, ends.asked_at) for one in self._groups], np.int64)
+        self._transactional = [place for place, one in enumerate(groups) if one.asked.transactional]
+        self._as_of = self._times(ends.asked_at)
         self._ends, self._waiting, self._ages = ends.lag(
             self._rows, self._offset, self._committed, np.repeat(self._as_of, self._sizes)
         )
 
-    def lags(self, sample: EndsSample) -> Iterator[GroupLag]:
-        """Yield the lag of each group."""
-        ages = np.where(self._ages == UNKNOWN, NO_AGE, np.minimum(self._ages, NO_AGE - 1))
-        compared = Compared(sample, self._ends.tobytes(), ages.astype(np.uint32).tobytes())
+    @property
+    def size(self) -> int:
+        """Return how many partitions there are."""
+        return int(self._borders[-1])
+
+    def _times(self, asked_at: int) -> Ints:
+        """Return the time (ms) of which positions and ends are compared, by group: see `as_of`."""
+        published = np.array([one.published for one in self._groups], np.int64)
+        is_fresh = (published >= asked_at - FRESH_MS) & (published <= asked_at)
+        found = np.where(is_fresh, published, asked_at)
+        for place in self._transactional:
+            found[place] = as_of(self._groups[place], asked_at)
+        return found
+
+    def measured(self, sample: EndsSample) -> Measured:
+        """Return the lag of each group."""
+        compared = Compared(sample, self._ends.tobytes(), self._ages, self._borders)
         is_unknown = self._waiting == UNKNOWN
         unknown = self._sums(is_unknown)
         records = self._sums(np.where(is_unknown, 0, self._waiting))
-        found = zip(
-            self._groups,
+        return Measured(
+            compared,
+            [one.places for one in self._groups],
+            [one.totals for one in self._groups],
+            frozenset(self._transactional),
             records.tolist(),
-            self._most(self._ages).tolist(),
             unknown.tolist(),
             (self._sizes - unknown).tolist(),
             self._as_of.tolist(),
             self._borders.tolist(),
-            strict=False,
         )
-        at, asked_at, topic, brokers = sample.at, sample.asked_at, Source.TOPIC, Source.BROKERS
-        for one, waiting, age, lacking, known, when, first in found:
-            yield GroupLag(
-                at,
-                waiting if known else None,
-                None if age == UNKNOWN else age,
-                lacking,
-                Topics(one.places, compared, first),
-                when,
-                brokers if one.asked.transactional else topic,
-                one.totals,
-                asked_at,
-            )
 
-    def observe(self, at: int, paused: Mask, windows: Windows) -> list[int]:
+    def observe(self, at: int, paused: Mask | None, windows: Windows) -> list[int]:
         """Let the windows take the lag at a sample of `at` (ms); returns which groups are suspected."""
         columns = Columns(one.windows for one in self._groups)
-        if paused.any():
+        commit(columns, self._groups)
+        if paused is not None and paused.any():
             columns.pause(np.repeat(paused, self._sizes))
         columns.observe(self._waiting, at)
-        bodies = columns.packed()
-        ends = list(accumulate(len(one.windows) for one in self._groups))
-        for one, begin, end in zip(self._groups, [0, *ends], ends, strict=False):
-            one.windows = bodies[begin:end]
+        cut(columns, self._groups)
         return self._which(columns.suspected(at, windows.least_ms, windows.behind_ms))
 
     def losing(self, asked_at: int) -> list[int]:
@@ -179,14 +177,6 @@ class _Portion:
         passed = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
         sums: Ints = passed[self._borders[1:]] - passed[self._borders[:-1]]
         return sums
-
-    def _most(self, values: Ints) -> Ints:
-        """Return the largest of each group's values, UNKNOWN of one without partitions."""
-        most = np.full(len(self._groups), UNKNOWN, np.int64)
-        some = np.flatnonzero(self._sizes)
-        if len(some):
-            most[some] = np.maximum.reduceat(values, self._borders[some])
-        return most
 
     def _which(self, marked: Mask) -> list[int]:
         """Return the groups that have a partition which is marked."""

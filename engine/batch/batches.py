@@ -24,7 +24,7 @@ from rebalance_monitor.coordinator.lag import committing
 from rebalance_monitor.dashboard.tables.quarantine_table import Unreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.findings.outputs import Output
@@ -78,7 +78,7 @@ class Batch:
     committing: dict[str, Committing] = field(default_factory=dict)
     commits_only: dict[str, dict[str, Any]] = field(default_factory=dict)
     forgotten: list[str] = field(default_factory=list)
-    lags: dict[str, GroupLag] | None = None
+    lags: Mapping[str, GroupLag] | None = None
     handed: dict[str, Handover] = field(default_factory=dict)
 
 

@@ -11,8 +11,9 @@ records have taken these offsets by then, and it does not read them again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 
@@ -29,27 +30,34 @@ PUBLISHED_MS = 10_000
 MOST = 1_000
 """Cuts that wait to be judged at most; the oldest is dropped."""
 
+LONGEST_MS = 86_400_000
+"""After so long a cut is not judged any more: its groups have not come back after a restart."""
+
 MOST_BEYOND = 10_000
 """Groups that are known to have stayed beyond a cut at most; the oldest is dropped."""
+
+MOST_REMEMBERED = 1_000
+"""So many partitions of theirs are remembered over a restart: the ledger has them with each batch."""
 
 Place = tuple[str, int]
 """Topic and partition."""
 
 
 class Shortened(NamedTuple):
-    """An end that went back: the partition, and its end before and now."""
+    """An end that went back: the partition, its end before and now, and of when (ms) the end before is."""
 
     topic: str
     partition: int
     before: int
     end: int
+    seen_at: int
 
 
-@dataclass(slots=True)
-class _Cut:
+class _Cut(msgspec.Struct, array_like=True):
     """A partition whose end went back from `before` to `end` at a sample of `at` (ms).
 
-    `topic_id`: of its topic. `is_sure`: the next sample had a new end, too; the later of both counts.
+    `topic_id`: of its topic. `standing`: only groups that have committed nothing since then (ms) count, -1
+    for all. `is_sure`: the next sample had a new end, too; the later of both counts.
     `furthest`: group -> its furthest position. `back`: group -> where its position went back to.
     """
 
@@ -57,9 +65,10 @@ class _Cut:
     before: int
     end: int
     topic_id: str
+    standing: int = -1
     is_sure: bool = False
-    furthest: dict[str, int] = field(default_factory=dict)
-    back: dict[str, int] = field(default_factory=dict)
+    furthest: dict[str, int] = {}
+    back: dict[str, int] = {}
 
 
 class Judged(NamedTuple):
@@ -92,21 +101,49 @@ class Beyond(NamedTuple):
         return before - now - max(0, others)
 
 
-class Cuts:
-    """Follows the cuts that are not judged yet, and the groups that stayed beyond those that are."""
+class _Memory(msgspec.Struct, array_like=True):
+    cuts: list[tuple[Place, _Cut]] = []
+    beyond: dict[str, list[tuple[Place, Beyond]]] = {}
 
-    def __init__(self) -> None:
-        self._cuts: dict[Place, _Cut] = {}
-        self._beyond: dict[str, dict[Place, Beyond]] = {}
+
+class Cuts:
+    """Follows the cuts that are not judged yet, and the groups that stayed beyond those that are.
+
+    `state` is what `snapshot` returned, None for a new start.
+    """
+
+    def __init__(self, state: Any = None) -> None:  # noqa: ANN401 - JSON
+        memory = msgspec.convert(state, _Memory) if state else _Memory()
+        self._cuts = dict(memory.cuts)
+        self._beyond = {group: dict(places) for group, places in memory.beyond.items()}
+
+    def snapshot(self) -> Any:  # noqa: ANN401 - JSON
+        """JSON-able memory for the ledger; of groups that stay beyond a cut the newest."""
+        beyond: dict[str, list[tuple[Place, Beyond]]] = {}
+        left = MOST_REMEMBERED
+        for group, places in reversed(self._beyond.items()):
+            left -= len(places)
+            if left < 0:
+                break
+            beyond[group] = [*places.items()]
+        return msgspec.to_builtins(_Memory([*self._cuts.items()], beyond)) if self._cuts or beyond else None
 
     def concerned(self) -> AbstractSet[str]:
         """Return the groups that had a position in a partition which was cut."""
         return {group for cut in self._cuts.values() for group in cut.furthest}
 
     def on_sample(
-        self, sample: EndsSample, shortened: Iterable[Shortened], groups: Mapping[str, Consumed]
+        self,
+        sample: EndsSample,
+        shortened: Iterable[Shortened],
+        groups: Mapping[str, Consumed],
+        began: int = -1,
     ) -> None:
-        """Take the ends that went back at a sample, before its groups are judged."""
+        """Take the ends that went back at a sample, before its groups are judged.
+
+        `began`: when (ms) this process began to sample. What a group had read before, and since an end that
+        an earlier process saw, is known only of one that has committed nothing since.
+        """
         for place, cut in list(self._cuts.items()):
             end = sample.end(*place)
             if end >= cut.before and not cut.is_sure:
@@ -114,14 +151,16 @@ class Cuts:
             if end != UNKNOWN and not cut.is_sure:
                 # A leader that has just started knows of less than it has, until its high watermark is there.
                 cut.is_sure, cut.end = True, max(cut.end, end)
+            if cut.standing >= 0 and sample.at < cut.at + PUBLISHED_MS:
+                _join(cut, place, groups)
+            if sample.at > cut.at + (LONGEST_MS if cut.furthest else PUBLISHED_MS):
+                self._cuts.pop(place, None)
         for one in shortened:
             place = one.topic, one.partition
-            cut = _Cut(sample.at, one.before, one.end, sample.ids.get(one.topic, ""))
-            for group, consumed in groups.items():
-                held = consumed.places.get(*place) if one.topic in consumed.places.topics else None
-                if held is not None:
-                    cut.furthest[group] = held.offset
-            if cut.topic_id and cut.furthest:
+            standing = one.seen_at if one.seen_at < began else -1
+            cut = _Cut(sample.at, one.before, one.end, sample.ids.get(one.topic, ""), standing)
+            _join(cut, place, groups)
+            if cut.topic_id and (cut.furthest or standing >= 0):
                 self._cuts[place] = cut
         while len(self._cuts) > MOST:
             del self._cuts[next(iter(self._cuts))]
@@ -146,7 +185,11 @@ class Cuts:
             held = consumed.places.get(*place)
             if group not in cut.furthest or held is None or sample.at < cut.at + PUBLISHED_MS:
                 continue
-            furthest, to = max(cut.furthest.pop(group), held.offset), cut.back.get(group, UNKNOWN)
+            known, to = cut.furthest.pop(group), cut.back.get(group, UNKNOWN)
+            if to == UNKNOWN and held.offset < known and not consumed.may_be_pending:
+                # It went back while no process watched.
+                to = held.offset
+            furthest = max(known, held.offset)
             if cut.topic_id == sample.ids.get(place[0], ""):
                 beyond = self._beyond_of(group, place, cut, furthest)
                 if to == UNKNOWN and furthest > beyond.end:
@@ -184,3 +227,11 @@ class Cuts:
         for place, cut in list(self._cuts.items()):
             if cut.furthest.pop(group, None) is not None and not cut.furthest:
                 del self._cuts[place]
+
+
+def _join(cut: _Cut, place: Place, groups: Mapping[str, Consumed]) -> None:
+    """Note the positions of groups in a partition that was cut."""
+    for group, consumed in groups.items():
+        held = consumed.places.get(*place) if place[0] in consumed.places.topics else None
+        if held is not None and (cut.standing < 0 or held.at <= cut.standing):
+            cut.furthest.setdefault(group, held.offset)

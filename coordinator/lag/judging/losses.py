@@ -41,14 +41,18 @@ class Change(NamedTuple):
 
 
 class Losses:
-    """Finds them; `state` is what `snapshot` returned, None for a new start."""
+    """Finds them; `state` and `cuts` are what `snapshot` returned of it and its `cuts`, None for a start."""
 
     def __init__(
-        self, settings: DetectionSettings, cluster: str, state: dict[str, Any] | None = None
+        self,
+        settings: DetectionSettings,
+        cluster: str,
+        state: dict[str, Any] | None = None,
+        cuts: Any = None,  # noqa: ANN401 - JSON
     ) -> None:
         self._settings, self._cluster = settings, cluster
         self._open = msgspec.convert(state or {}, dict[str, Open])
-        self.cuts = Cuts()
+        self.cuts = Cuts(cuts)
 
     def snapshot(self) -> dict[str, Any]:
         """JSON-able memory for the ledger."""

@@ -30,17 +30,20 @@ class TopicEnds:
         self.at: list[int] = []
         self.rows: list[array[int]] = []
 
-    def add(self, at: int, ends: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Take a sample of all partitions; return those whose end went back: number, end before, and now."""
+    def add(self, at: int, ends: Sequence[int]) -> list[tuple[int, int, int, int]]:
+        """Take a sample of all partitions; return those whose end went back.
+
+        Number, end before, end now, and of when (ms) the end before is.
+        """
         found = array("q", ends)
-        shortened: list[tuple[int, int, int]] = []
+        shortened: list[tuple[int, int, int, int]] = []
         if self.rows:
             self._fit(len(found))
             found.extend([UNKNOWN] * (len(self.rows[-1]) - len(found)))
             for partition, (before, end) in enumerate(zip(self.rows[-1], found, strict=True)):
                 if (end < before and end != UNKNOWN) or before == UNKNOWN != end:
-                    last = self._check(partition, end)
-                    shortened += [(partition, last, end)] if last > end else []
+                    seen_at, last = self._check(partition, end)
+                    shortened += [(partition, last, end, seen_at)] if last > end else []
         if self.at and at <= self.at[-1]:
             return shortened
         self.at.append(at)
@@ -55,6 +58,14 @@ class TopicEnds:
             return []
         found = ((at, row[partition]) for at, row in zip(self.at, self.rows, strict=True))
         return [one for one in found if one[1] != UNKNOWN]
+
+    def newest(self) -> list[int]:
+        """Return the newest end of each partition that is known, `UNKNOWN` where none is."""
+        found = self.rows[-1].tolist()
+        if UNKNOWN in found:
+            known = map(self.known, range(len(found)))
+            found = [ends[-1][1] if ends else UNKNOWN for ends in known]
+        return found
 
     def age(self, partition: int, offset: int, now: int) -> Seconds | None:
         """Return how long ago (ms, at `now`) the record at `offset` was written; None without any sample.
@@ -99,13 +110,13 @@ class TopicEnds:
             for row in self.rows:
                 row.extend([UNKNOWN] * more)
 
-    def _check(self, partition: int, end: int) -> int:
-        """Forget what was known of a partition whose end went back; return its end before."""
+    def _check(self, partition: int, end: int) -> tuple[int, int]:
+        """Forget what was known of a partition whose end went back; return its end before, and since when."""
         known = self.known(partition)
         if known and end < known[-1][1]:
             for row in self.rows:
                 row[partition] = UNKNOWN
-        return known[-1][1] if known else UNKNOWN
+        return known[-1] if known else (-1, UNKNOWN)
 
     def _thin(self) -> None:
         """Drop the sample between whose neighbours least is lost: the gap over its age is smallest."""

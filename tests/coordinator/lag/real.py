@@ -1,5 +1,6 @@
 """A real broker's topics and groups, and the shadow coordinators that read them: what tests of lag act on."""
 
+import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -130,6 +131,13 @@ class Coordinators:
         self._shards: dict[int, ShardCoordinator] = {}
         self._read: dict[int, int] = {}
 
+    def begin_anew(self, reader: int) -> None:
+        """Publish all positions again, to a process that has seen none."""
+        self._shards = {
+            number: ShardCoordinator(one.state, self._settings, "c", reader=reader)
+            for number, one in self._shards.items()
+        }
+
     def read(self, now: int) -> list[Output]:
         """Read what is new, and return what is said of it until the clock `now` (ms)."""
         with ClusterAdmin(self._properties) as admin:
@@ -155,9 +163,14 @@ class Monitor:
     ) -> None:
         self._shards, self._number, self._turn_ms = Coordinators(bootstrap, settings), 0, turn_ms
         self._client = OffsetsClient({"bootstrap.servers": bootstrap})
-        self.lag = Lag(settings, "c")
+        self._settings, self.lag = settings, Lag(settings, "c")
         self._summaries: dict[str, dict[str, Any]] = {}
         self.found: list[Finding] = []
+
+    def restart(self) -> None:
+        """Go on as another process does, with what the ledger has."""
+        self.lag = Lag(self._settings, "c", json.loads(json.dumps(self.lag.snapshot())))
+        self._shards.begin_anew(self._number)
 
     def look(self) -> None:
         """Read commits, ask for ends, and judge."""

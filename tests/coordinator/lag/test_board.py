@@ -72,15 +72,13 @@ class Plain:
                 self.went_back[key] = track.from_offset
 
 
-requests = st.lists(
-    st.tuples(
-        st.sampled_from([(0,), (1,), (0, 1), (1, 0, 2), (2, 3, 4, 5)]),
-        st.integers(-1, 50),
-        st.integers(0, 5_000),
-        st.booleans(),
-    ),
-    max_size=60,
+request = st.tuples(
+    st.sampled_from([(0,), (1,), (0, 1), (1, 0, 2), (2, 3, 4, 5)]),
+    st.integers(-1, 50),
+    st.integers(0, 5_000),
+    st.booleans(),
 )
+requests = st.lists(request, max_size=60)
 
 
 @given(requests)
@@ -92,12 +90,10 @@ def test_packed_positions_and_windows_are_those_of_a_plain_map(
     plain = Plain()
     for listed, offset, gap, merges in drawn:
         now += gap
-        entries = b"".join(partition_entry(b"t" if not place else None, p) for place, p in enumerate(listed))
-        offsets = b"".join(max(offset + p, -1).to_bytes(8, "big", signed=True) for p in listed)
-        positions.keep(held, now, entries, offsets)
+        commit(held, now, listed, offset)
         if merges:
             positions.merge(held)
-        board.publish("g", positions.copied(held), now)
+        board.publish_all({"g": positions.copied(held)}, now, {})
         places = positions.places_of(held)
         if not places:
             plain = Plain()
@@ -115,6 +111,40 @@ def test_packed_positions_and_windows_are_those_of_a_plain_map(
         }
         assert found.went_back == plain.went_back
         assert found.last_commit == positions.newest(places) or offset < 0
+
+
+def commit(held: Positions, now: int, listed: tuple[int, ...], offset: int) -> None:
+    entries = b"".join(partition_entry(b"t" if not place else None, p) for place, p in enumerate(listed))
+    offsets = b"".join(max(offset + p, -1).to_bytes(8, "big", signed=True) for p in listed)
+    positions.take_commits(held, now, entries, offsets)
+
+
+@given(st.lists(st.dictionaries(st.sampled_from(GROUPS), st.lists(request, max_size=3)), max_size=20))
+def test_many_groups_are_published_at_once_as_one_after_the_other(
+    rounds: list[dict[str, list[tuple[tuple[int, ...], int, int, bool]]]],
+) -> None:
+    held, together, alone, now = {name: Positions() for name in GROUPS}, Board(), Board(), 0
+    for drawn in rounds:
+        for group, wanted in drawn.items():
+            for listed, offset, gap, merges in wanted:
+                now += gap
+                commit(held[group], now, listed, offset)
+                if merges:
+                    positions.merge(held[group])
+        together.publish_all({name: positions.copied(held[name]) for name in drawn}, now, {"a": 7})
+        for name in drawn:
+            alone.publish(name, positions.copied(held[name]), now, {"a": 7}.get(name, -1))
+        sample = EndsSample(now, now, {"t": (60,) * 6})
+        for board in (together, alone):
+            board.take(sample, ())
+        assert seen(together) == seen(alone)
+
+
+def seen(board: Board) -> dict[str, object]:
+    return {
+        name: (list(one.places), one.windows, one.went_back, one.last_commit, one.counts, one.shard, one.runs)
+        for name, one in board.groups.items()
+    }
 
 
 def unmoved(track: Track | None) -> tuple[int, ...]:

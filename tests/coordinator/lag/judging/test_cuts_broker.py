@@ -66,6 +66,8 @@ class Elected:
         self.compare(END)
         first.kill()
         second.start(leashed=True)
+        # No process watches meanwhile.
+        self.monitor.restart()
         self.until(CUT)
         self.compare(CUT)
         committed(broker, {"again": ANEW})
