@@ -89,9 +89,12 @@ class Board:
                 self.publish(group, held, now, shards.get(group, -1))
             else:
                 taken.append((group, held, (known, run)))
-        take_runs([one for _, _, one in taken])
+        is_taken = take_runs([one for _, _, one in taken])
         for group, held, (known, _) in taken:
-            self._note(group, known, held, now, shards.get(group, -1))
+            if is_taken:
+                self._note(group, known, held, now, shards.get(group, -1))
+            else:
+                self.publish(group, held, now, shards.get(group, -1))
 
     def publish(self, group: str, held: Positions, now: int, shard: int = -1) -> None:
         """Take the positions of a group, as it published them at the clock `now` (ms); `shard`: its own.

@@ -153,12 +153,22 @@ class Consumed:
         return True
 
     def whole_run(self, held: Positions) -> tuple[int, bytes] | None:
-        """Return the only run of positions that has all known partitions, each once; None where none has."""
-        if len(held.runs) != 1 or not self._goes_on(held):
+        """Return the only run of positions that has all known partitions, each once; None where none has.
+
+        It is asked for of every group every few seconds, so it calls nothing in the usual case.
+        """
+        is_known = held.lone == self.lone and hash(held.table) == self.table
+        if len(held.runs) != 1 or self.runs > 1 or not is_known:
+            return None
+        counts, layout = self.counts, self.written.layout
+        if counts and held.commits < counts[-1]:
             return None
         ((listed, run),) = held.runs.items()
-        layout = self.written.layout
-        return run if layout.places_of(listed) == layout.all and not positions.has_dropped(run[1]) else None
+        if listed != layout.whole:
+            if not layout.size or layout.places_of(listed) != range(layout.size):
+                return None
+            layout.whole = listed
+        return run
 
     def _goes_on(self, held: Positions) -> bool:
         """Whether these are the positions before and more: fewer runs or commits are of a state made anew."""
@@ -262,9 +272,11 @@ class Consumed:
         self.went_back = {one: before for one, before in self.went_back.items() if now.get(*one) is not None}
 
 
-def take_runs(taken: Sequence[tuple[Consumed, tuple[int, bytes]]]) -> None:
-    """Take a run of each group (`whole_run`), all at once."""
+def take_runs(taken: Sequence[tuple[Consumed, tuple[int, bytes]]]) -> bool:
+    """Take a run of each group (`whole_run`), all at once; False where one has dropped a partition."""
     offsets = np.frombuffer(b"".join([run[1] for _, run in taken]), ">i8")
+    if len(offsets) and offsets.min() < 0:
+        return False
     values = np.empty((len(offsets), 2), np.int64)
     values[:, 0] = offsets
     sizes = [one.written.layout.size for one, _ in taken]
@@ -274,6 +286,7 @@ def take_runs(taken: Sequence[tuple[Consumed, tuple[int, bytes]]]) -> None:
         end = begin + 2 * len(offsets_of_one)
         one.take_run(at, bodies[begin:end])
         begin = end
+    return True
 
 
 def settle(groups: Sequence[Consumed]) -> None:

@@ -33,7 +33,7 @@ MAX_LISTS = 256
 class Layout:
     """The partitions of a group; made by `layout_of`, which gives the same object for the same partitions."""
 
-    __slots__ = ("__weakref__", "_lists", "all", "numbers", "rows", "size", "starts", "topics")
+    __slots__ = ("__weakref__", "_lists", "numbers", "rows", "size", "starts", "topics", "whole")
 
     def __init__(self, topics: tuple[str, ...], numbers: tuple[Numbers, ...]) -> None:
         self.topics, self.numbers = topics, numbers
@@ -42,8 +42,8 @@ class Layout:
         for topic, found in zip(topics, numbers, strict=True):
             self.starts[topic] = self.size
             self.size += len(found)
-        self.all = range(self.size)
-        """Every place."""
+        self.whole = b""
+        """A list of all partitions in their order (T of the row contract), if one was seen."""
         self._lists: dict[bytes, range | array[int]] = {}
         self.rows: tuple[object, bytes] = (None, b"")
         """What numbers the rows of all topics, and the rows of these partitions (`ends_columns.py`)."""
