@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, overload
 
-import numpy as np
-
 from rebalance_monitor.coordinator.lag.arithmetic import most, records, total
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import MARKER
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rebalance_monitor.coordinator.lag.ends import EndsSample
-    from rebalance_monitor.coordinator.lag.packed.columns import Ints
     from rebalance_monitor.coordinator.lag.packed.layout import Numbers
     from rebalance_monitor.coordinator.lag.packed.places import Packed
 
@@ -78,39 +75,35 @@ class PartitionLag(NamedTuple):
 
 
 class Compared:
-    """What one sample gave for many partitions, of which a group's begin at a place of their own (`borders`).
+    """What one sample gave for many partitions, of which a group's begin at a place of their own.
 
-    `ends`: what lag is measured to (64 bits each). `ages` gives the ages of the oldest waiting records (ms),
-    which are worked out when a caller reads them; UNKNOWN where no one knows. Any thread may read.
+    `ends`: what lag is measured to (64 bits each). `aged` gives the ages of the oldest waiting records (ms),
+    which are worked out when a caller reads them: of each partition (32 bits, `NO_AGE` where no one knows),
+    and the most of each group (UNKNOWN). Any thread may read.
     """
 
-    __slots__ = ("_ages", "_borders", "_oldest", "_worked_out", "ends", "sample")
+    __slots__ = ("_aged", "_worked_out", "ends", "sample")
 
-    def __init__(self, sample: EndsSample, ends: bytes, ages: Callable[[], Ints], borders: Ints) -> None:
+    def __init__(
+        self, sample: EndsSample, ends: bytes, aged: Callable[[], tuple[bytes, Sequence[int]]]
+    ) -> None:
         self.sample, self.ends = sample, ends
-        self._worked_out, self._borders = ages, borders
-        self._ages: bytes | None = None
-        self._oldest: list[int] | None = None
+        self._aged = aged
+        self._worked_out: tuple[bytes, Sequence[int]] | None = None
 
     @property
     def ages(self) -> bytes:
-        """Return the ages, of 32 bits each, `NO_AGE` where no one knows."""
+        """Return the age of each partition."""
         return self._read()[0]
 
     def oldest(self, place: int) -> int:
-        """Return the age of the oldest record that waits for a group, UNKNOWN where no one knows."""
+        """Return the age of the oldest record that waits for a group."""
         return self._read()[1][place]
 
-    def _read(self) -> tuple[bytes, list[int]]:
-        if self._ages is None or self._oldest is None:
-            ages, begins = self._worked_out(), self._borders[:-1]
-            some = np.flatnonzero(np.diff(self._borders))
-            oldest = np.full(len(begins), UNKNOWN, np.int64)
-            if len(some):
-                oldest[some] = np.maximum.reduceat(ages, begins[some])
-            kept = np.where(ages == UNKNOWN, NO_AGE, np.minimum(ages, NO_AGE - 1)).astype(np.uint32)
-            self._oldest, self._ages = oldest.tolist(), kept.tobytes()
-        return self._ages, self._oldest
+    def _read(self) -> tuple[bytes, Sequence[int]]:
+        if self._worked_out is None:
+            self._worked_out = self._aged()
+        return self._worked_out
 
 
 class Partitions(Sequence[PartitionLag]):

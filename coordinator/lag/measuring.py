@@ -13,7 +13,7 @@ import numpy as np
 
 from rebalance_monitor.coordinator.lag.consumed import commit, cut
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
-from rebalance_monitor.coordinator.lag.measured import Compared, Measured
+from rebalance_monitor.coordinator.lag.measured import NO_AGE, Compared, Measured
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
 from rebalance_monitor.coordinator.lag.retention import FOLLOWED
 from rebalance_monitor.coordinator.lag.windows import MARKER
@@ -126,7 +126,8 @@ class _Portion:
 
     def measured(self, sample: EndsSample) -> Measured:
         """Return the lag of each group."""
-        compared = Compared(sample, self._ends.tobytes(), self._ages, self._borders)
+        borders, ages = self._borders, self._ages
+        compared = Compared(sample, self._ends.tobytes(), lambda: _aged(ages(), borders))
         is_unknown = self._waiting == UNKNOWN
         unknown = self._sums(is_unknown)
         records = self._sums(np.where(is_unknown, 0, self._waiting))
@@ -183,6 +184,16 @@ class _Portion:
         rows = np.flatnonzero(marked)
         found: list[int] = np.unique(np.searchsorted(self._borders, rows, "right") - 1).tolist()
         return found
+
+
+def _aged(ages: Ints, borders: Ints) -> tuple[bytes, list[int]]:
+    """Return the age of each partition, as `Compared` has it, and the most of each group."""
+    most = np.full(len(borders) - 1, UNKNOWN, np.int64)
+    some = np.flatnonzero(np.diff(borders))
+    if len(some):
+        most[some] = np.maximum.reduceat(ages, borders[some])
+    kept = np.where(ages == UNKNOWN, NO_AGE, np.minimum(ages, NO_AGE - 1))
+    return kept.astype(np.uint32).tobytes(), most.tolist()
 
 
 def as_of(consumed: Consumed, asked_at: int) -> int:
