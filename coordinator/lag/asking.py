@@ -33,6 +33,9 @@ MARKED_MS = 60_000
 TURN_MS = 600_000
 """A group that has lag, and was not found to commit by transactions, is asked again after so long."""
 
+IN_TURN_A_SECOND = 10
+"""So many of these are asked at most: hardly one commits by transactions and leaves no hole."""
+
 READ_MS = 8_000
 """What was committed before an answer has been read and published by then."""
 
@@ -43,7 +46,8 @@ STALE_MS = 120_000
 def choose(groups: Mapping[str, Consumed], at: int, since_ms: int) -> tuple[str, ...]:
     """Return the groups to ask for, the most urgent first, at `at` (ms), `since_ms` after the last ones."""
     most = min(MOST, max(1, since_ms * A_SECOND // 1000))
-    due: list[tuple[int, int, str]] = []
+    urgent: list[tuple[int, int, str]] = []
+    in_turn: list[tuple[int, str]] = []
     # Nearly all were asked lately: nothing more is read of these.
     for name, one in groups.items():
         asked = one.asked
@@ -51,12 +55,14 @@ def choose(groups: Mapping[str, Consumed], at: int, since_ms: int) -> tuple[str,
         if since < AGAIN_MS:
             continue
         if asked.transactional:
-            due.append((0, asked.at, name))
+            urgent.append((0, asked.at, name))
         elif one.marked and since >= MARKED_MS:
-            due.append((1, asked.at, name))
+            urgent.append((1, asked.at, name))
         elif since >= TURN_MS and one.waiting:
-            due.append((2, asked.at, name))
-    return tuple(name for _, _, name in nsmallest(most, due))
+            in_turn.append((asked.at, name))
+    first = [name for _, _, name in nsmallest(most, urgent)]
+    left = min(most - len(first), max(1, since_ms * IN_TURN_A_SECOND // 1000))
+    return (*first, *(name for _, name in nsmallest(left, in_turn)))
 
 
 def take(groups: Mapping[str, Consumed], sample: EndsSample) -> None:

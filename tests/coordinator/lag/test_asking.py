@@ -119,14 +119,15 @@ def test_a_transactional_group_is_asked_every_half_minute_and_another_once_in_a_
 
 def test_groups_with_a_hole_behind_a_commit_are_asked_first_and_so_many_a_second_at_most() -> None:
     world = World()
-    for number in range(600):
+    for number in range(900):
         world.write(f"g{number:03}", 100, ends=True)
-    world.held["g599"].marked = True
-    world.pass_by(3)
-    first = next(groups for _, groups in world.asked if groups)
-    assert first[0] == "g599"
-    world.pass_by(3)
-    assert max(len(groups) for _, groups in world.asked) == A_SECOND * STEP // 1000
+        world.held[f"g{number:03}"].marked = number >= 500
+    world.pass_by(6)
+    asked = [groups for _, groups in world.asked if groups]
+    most, in_turn = A_SECOND * STEP // 1000, asking.IN_TURN_A_SECOND * STEP // 1000
+    assert all(int(name[1:]) >= 500 for name in (*asked[0], *asked[1]))
+    assert max(map(len, asked)) == len(asked[1]) == most
+    assert max(sum(int(name[1:]) < 500 for name in groups) for groups in asked) == in_turn
 
 
 @pytest.mark.parametrize("answers", [True, False])
