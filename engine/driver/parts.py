@@ -186,6 +186,15 @@ class Parts:
         reading = Reading(again, batch.groups, batch.removed, catching_up, self._now)
         return self._rebuilt.on_batch(findings, reading)
 
+    def learn_again(self, batch: Batch) -> None:
+        """Take the positions of a batch that was published before a restart.
+
+        The coordinators publish all of them to a new process, once: in the first batch, which may be one that
+        is run again. A group that commits no more would be without lag from then on.
+        """
+        self._board.publish_all(batch.committed, batch.now, batch.shards)
+        self._board.want(batch.now)
+
     def into(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with the states of the parts; they go on changing, so it is written at once."""
         return replace(

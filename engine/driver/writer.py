@@ -49,6 +49,9 @@ class DriverParts(Protocol):
     def carry_over(self, findings: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:
         """Return what to publish after the state was rebuilt; `again` were published before."""
 
+    def learn_again(self, batch: Batch) -> None:
+        """Take what a process that begins must know of a batch which was published before."""
+
     def into(self, snapshot: Snapshot) -> Snapshot:
         """Return `snapshot` with the states of the parts."""
 
@@ -129,6 +132,7 @@ class BatchWriter:
             self._publish(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
         else:
             log.info("published before the restart", batch=key.batch_id)
+            self._parts.learn_again(batch)
         # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress, and
         # neither is a row of batches that the embedded engine runs again after each failure.
         last = self.published.last

@@ -186,6 +186,9 @@ class Echo:
     def carry_over(self, told: list[Finding], again: Sequence[Finding], batch: Batch) -> Outcome:  # noqa: ARG002 - as above
         return Outcome(told)
 
+    def learn_again(self, batch: Batch) -> None:
+        """Keep nothing."""
+
     def into(self, snapshot: Snapshot) -> Snapshot:
         return snapshot
 

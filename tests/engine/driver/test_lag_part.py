@@ -3,10 +3,11 @@
 import json
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
-from rebalance_monitor.checkpoints.ledger import Snapshot
+from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -21,6 +22,7 @@ from rebalance_monitor.dashboard.web.views.group_page import group_detail
 from rebalance_monitor.decoders.rows import partition_entry
 from rebalance_monitor.engine.batch.batches import Batch, BatchKey, read_batch
 from rebalance_monitor.engine.driver.parts import Parts
+from rebalance_monitor.engine.driver.writer import BatchWriter
 from rebalance_monitor.engine.outputs.serving import update_of
 from rebalance_monitor.engine.outputs.sinks import Publication
 
@@ -55,6 +57,18 @@ def batch(at: int, offset: int | None) -> Batch:
     found = read_batch(rows)
     found.now = at
     return found
+
+
+def test_a_batch_that_runs_again_gives_its_positions_to_a_process_that_begins(tmp_path: Path) -> None:
+    """The coordinators publish all positions in it, and no more until a group commits."""
+    ends, ledger, key = Ends(), Ledger(tmp_path), BatchKey("q", 0)
+    BatchWriter(ledger, ledger.load(), [], parts(ends)).apply(key, batch(T0, 40))
+    begun = parts(ends)
+    BatchWriter(ledger, ledger.load(), [], begun).apply(key, batch(T0, 40))
+    assert begun.topics() == {"orders"}
+    ends.waiting = [EndsSample(T0 + 5_000, T0 + 5_010, {"orders": (100,)})]
+    begun.findings(batch(T0 + 5_100, None), T0 + 5_100)
+    assert begun.followed() == 1
 
 
 def test_rows_of_positions_and_samples_become_lag_and_last_commits_that_the_page_has() -> None:
@@ -99,7 +113,18 @@ def test_the_memory_of_lag_is_json_and_comes_back() -> None:
     driver = parts(ends)
     driver.findings(batch(T0, 100), T0)
     kept = driver.into(Snapshot())
-    assert set(kept.lag) == {"judging", "losses", "costs", "silences", "rebalances", "roll_ups", "unowned"}
+    parts_of_lag = {
+        "judging",
+        "losses",
+        "cuts",
+        "costs",
+        "silences",
+        "rebalances",
+        "roll_ups",
+        "unowned",
+        "logs",
+    }
+    assert set(kept.lag) == parts_of_lag
     parts(ends, Snapshot(**json.loads(json.dumps(asdict(kept)))))
 
 
