@@ -252,7 +252,9 @@ class Live:
             seen = outages.with_reload(one, ended, away, moved_at)
             if woke >= 0 and seen is one:
                 seen = outages.with_pause(one, ended, woke)
-            seen = with_failed(seen, found, ended, self._look_back(found))
+            samples = self._look_back(found)
+            seen = with_failed(seen, found, ended, samples)
+            seen = listed_members.with_successor(seen, member, found, ended, samples)
             if ends is None:
                 return seen
             return with_work(seen, ended, member.partitions or 0, ends, found.group or "")

@@ -69,7 +69,9 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     that had run out meanwhile.
     `succeeded`: a newcomer is another thread of its instance of Kafka Streams, so its process lives.
     `failed`: when samples saw a generation begin or fail that no record has: its session began anew then.
-    `undue`: samples show that no join phase had come to its deadline as it was removed.
+    `undue`: samples show that no join phase had come to its deadline as it was removed. `lived_on`: it had
+    work, committed nothing for far longer than a session, was there still, and did not only await a join
+    phase: it sent heartbeats, so its application no longer polled.
     """
 
     session: int
@@ -98,6 +100,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unanswered: bool = False
     failed: int = -1
     undue: bool = False
+    lived_on: bool = False
 
     @property
     def last_active(self) -> int:
@@ -167,6 +170,19 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
         if 0 <= self.phase[1] <= _SHORT_MS:
             return True
         return self.is_emptied and not self.aborted
+
+    @property
+    def failures(self) -> tuple[tuple[int, int], ...] | None:
+        """When a generation that no record has may have begun: a removal may have ended its phase.
+
+        Bounds of each (ms), () where nothing says when. None where no record lacks a generation, or where
+        samples show the phase and nothing that ended it before.
+        """
+        if not self.aborted:
+            return None
+        found = tuple(one.removed for one in self.departed if one.removed[0] > one.session // 2)
+        unseen = self.phase[1] < 0 or any(one.failed >= 0 for one in self.departed)
+        return found or (() if unseen else None)
 
     @property
     def is_obvious(self) -> bool:

@@ -19,7 +19,7 @@ from rebalance_monitor.coordinator.departure import hypotheses, phase, timers, w
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
-from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, SOON_MS, Way
+from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, SOON_MS, Way, late_share
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,7 +118,7 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, together:
     np.maximum(begun, 0.0, out=begun)
     np.subtract(seen.now, seen.middle, out=inside)
     np.maximum(inside, 0.0, out=inside)
-    if len(span.long) and all(one.anew < 0 for one in some):
+    if len(span.long) and all(one.anew < 0 and not (one.lived_on and one.returned) for one in some):
         _leave_out_late(scene, seen, inside)
     among = together.all_of
     for place, (row, way, _) in enumerate(EVENTS[: among.shape[1]]):
@@ -131,8 +131,10 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, together:
     if len(scene.evidence.departed) > 1:
         late = phase.beside_the_last(grid, scene.tried, seen.now[:, Way.DIED], seen.table[:, Way.DIED])
         np.multiply(prior[:, Way.DIED], late, out=together.dead)
-        # One that had rejoined waits without commits, and may leave at any time: its last commit says when it
-        # stopped.
+        if len(span.long):
+            free = [one.anew >= 0 or one.lived_on for one in some]
+            together.dead[..., span.long] *= np.where(free, 1.0, late_share(by))[:, None, None]
+        # One that had rejoined waits without commits since, and may leave at any time.
         waited = prior[:, Way.LEFT] * by.waited * begun[:, Way.UNJOINED] / span.spread
         usual = waited * apart[..., Way.LEFT, :, :]
         holder[:, Way.LEFT] += usual
@@ -150,11 +152,8 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, together:
 
 
 def _leave_out_late(scene: _Scene, seen: _Removals, inside: Array) -> None:
-    """Leave out sessions that end late in a long phase: one that has rejoined awaits an answer meanwhile.
-
-    Only one that was in a batch had not rejoined.
-    """
-    long, late = scene.phase.span.long, scene.by.late_poll + scene.by.busy_poll
+    """Leave out sessions that end late in a long phase; of one that was in a batch they may."""
+    long, late = scene.phase.span.long, late_share(scene.by)
     after = seen.over - seen.now[:, Way.DIED]
     inside[:, Way.DIED, :, long] += (1 - late) * np.minimum(after, 0.0).transpose(2, 0, 1)
     # Samples may have bounded its removal: then more is left out than there is.
@@ -203,9 +202,9 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     ]
     rows: list[list[waits.Wait]] = []
     since: list[float] = []
+    # Where one fault took several new ones, their ages are evidence of that fault once.
+    young, failing = scene.newborn <= 1, scene.evidence.failures
     for one in some:
-        # Where one fault took several new ones, their ages are evidence of that fault once.
-        young, failing = scene.newborn <= 1, scene.evidence.aborted > 0
         rows += timers.rows_of(one, scene.siblings, scene.tried, scene.by, young=young, failing=failing)
         seen = one.last_active
         since += [seen, seen, one.since, seen, seen, *[one.alive] * count, *[seen] * count]

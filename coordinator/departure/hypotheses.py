@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
-from rebalance_monitor.coordinator.departure.evidence import ELSEWHERE
+from rebalance_monitor.coordinator.departure.evidence import ELSEWHERE, SAME_PLACE
 from rebalance_monitor.coordinator.findings.causes import Cause
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ _IN_POLL = Client(0.0, 0.8, 0.2, 1.0, notice=100.0)
 _GO = Client(0.3, 0.3, 0.3, 0.0, closes=False)
 CLIENTS: dict[str, Client] = {
     "java": _IN_POLL,
-    "java-848": _IN_POLL,
+    "java-848": _IN_POLL._replace(notice=5_000.0),
     "streams": _IN_POLL,
     "streams-1071": _IN_POLL,
     "kafka-python": _IN_POLL._replace(at_beat=True),
@@ -225,6 +225,9 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
         back = by.moved if one.returned == ELSEWHERE else by.returned
         prior[Way.STALLED] *= back
         prior[Way.UNJOINED] *= back
+        if one.lived_on and one.returned == SAME_PLACE:
+            # Its process goes on with another client and has let go of this one: nobody closes it.
+            prior[Way.LEFT] *= by.never_leaves
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
     if one.heard >= 0 and one.last_active - one.heard > 2 * one.usual >= 0:
@@ -287,22 +290,49 @@ def rates_beside(
 ) -> Rates:
     """Return how often others depart beside each of the members, of all at once where that is the same.
 
-    A session that began anew with a load ends in any phase.
+    A session that began anew with a load ends in any phase, and so does that of a client that its process has
+    replaced, or that is in a batch. Generations that failed begin each session anew.
     """
-    deadline, alone = evidence.deadline, len(evidence.departed) == 1
-    longest = [one.session if one.anew < 0 else deadline for one in some]
+    deadline, alone, times = evidence.deadline, len(evidence.departed) == 1, 1 + evidence.aborted
     found = [
-        _rates(grid, tried, deadline, session, by, alone=alone and bool(one.returned))
-        for one, session in zip(some, longest, strict=True)
+        _rates(
+            grid,
+            tried,
+            deadline * times,
+            (one.session if one.anew < 0 else deadline) * times,
+            _any_time(one, by),
+            by,
+            alone=alone and bool(one.returned),
+        )
+        for one in some
     ]
     if all(one is found[0] for one in found):
         return found[0]
     return Rates(*(np.stack(rates) for rates in zip(*found, strict=True)))
 
 
+def _any_time(one: Departed, by: Fitted) -> float:
+    """How likely it had not rejoined, though it lived, so that its session may end at any time of a phase."""
+    if not one.lived_on:
+        return 0.0
+    return 1.0 if one.returned == SAME_PLACE else late_share(by)
+
+
+def late_share(by: Fitted) -> float:
+    """How likely a member did not rejoin soon: it was in a batch as the phase began."""
+    return by.late_poll + by.busy_poll
+
+
 @lru_cache(maxsize=_CACHED)
 def _rates(
-    grid: Cells, tried: tuple[int, ...], deadline: int, session: int, by: Fitted, *, alone: bool
+    grid: Cells,
+    tried: tuple[int, ...],
+    deadline: int,
+    session: int,
+    any_time: float,
+    by: Fitted,
+    *,
+    alone: bool,
 ) -> Rates:
     """Return how often others depart beside a member with that session timeout.
 
@@ -316,7 +346,13 @@ def _rates(
         # Its process came back because it had died, and that began the phase: at any time of its session.
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
-    return Rates(near, apart, near * _share_below(grid, soon) + apart * _share_below(grid, far))
+    rate = near * _share_below(grid, soon) + apart * _share_below(grid, far)
+    if any_time:
+        late = (1 - together[Way.DIED]) / deadline
+        apart[Way.DIED] += any_time * (late - apart[Way.DIED])
+        below = _share_below(grid, np.full((1, 1), float(deadline)))
+        rate[Way.DIED] += any_time * (late * below - rate[Way.DIED])
+    return Rates(near, apart, rate)
 
 
 @lru_cache(maxsize=_CACHED)

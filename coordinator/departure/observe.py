@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, islice
 from operator import sub
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES, instance_of, is_named
+from rebalance_monitor.coordinator.commits.topic_names import named
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
 from rebalance_monitor.coordinator.departure.evidence import (
     ELSEWHERE,
@@ -27,13 +29,14 @@ from rebalance_monitor.coordinator.departure.siblings import OFTEN, Siblings
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from rebalance_monitor.coordinator.commits.positions import Places
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
     from rebalance_monitor.coordinator.state.membership import Change
 
 _TELLING = 3
-_MOST_PLACES, _MOST_NAME = 4, 249
+_MOST_PLACES, _MOST_NAME, _MOST_BYTES = 4, 249, 8_192
 
 
 def observed(
@@ -123,7 +126,7 @@ def _departed(
         young=not trace.commits and member.joined_at >= state.cst,
         worked=cst - worked if trace.last < 0 < worked else -1,
         succeeded=member.member_id in succeeded,
-        places=_committed(state, member),
+        places=group.committed(member),
     )
 
 
@@ -143,6 +146,14 @@ class _Group:
     def given(self) -> bool:
         """Whether any was given partitions."""
         return any(one.offsets for one in self.state.members)
+
+    @cached_property
+    def _places(self) -> Places:
+        return places_of(self.state)
+
+    def committed(self, member: Member) -> tuple[tuple[str, int, int], ...]:
+        """See `committed`."""
+        return committed(self.state, member, lambda: self._places)
 
     @cached_property
     def commits(self) -> int:
@@ -176,15 +187,34 @@ def _commit_times(member: Member) -> Iterator[int]:
     yield from accumulate(reversed(member.gaps), sub, initial=member.last_commit)
 
 
-def _committed(state: GroupState, member: Member) -> tuple[tuple[str, int, int], ...]:
-    """Return its first partitions, with the offsets that were committed last."""
-    owned = ((topic, number) for topic, *numbers in member.assigned for number in numbers)
-    known = zip(owned, member.offsets[:_MOST_PLACES], strict=False)
-    return tuple(
-        (name, number, offset)
-        for (topic, number), offset in known
-        if offset >= 0 and len(name := state.topics[topic]) <= _MOST_NAME
-    )
+def committed(
+    state: GroupState, member: Member, of_group: Callable[[], Places]
+) -> tuple[tuple[str, int, int], ...]:
+    """Return its first partitions, with the offsets that were committed last.
+
+    Of one that has committed none of them yet, those that others of the group had committed: `of_group`.
+    """
+    topics, some = named(state), member.offsets[:_MOST_PLACES]
+    if not topics or not some:
+        return ()
+    owned = ((topics[topic], number) for topic, *numbers in member.assigned for number in numbers)
+    known: Iterable[tuple[str, int, int]]
+    if max(some) < 0:
+        places = of_group()
+        known = (
+            (name, number, place.offset)
+            for name, number in islice(owned, _MOST_PLACES)
+            if (place := places.get(name, {}).get(number)) is not None
+        )
+    else:
+        known = ((*place, offset) for place, offset in zip(owned, some, strict=False) if offset >= 0)
+    return tuple(one for one in known if 0 < len(one[0]) <= _MOST_NAME)
+
+
+def places_of(state: GroupState) -> Places:
+    """Return what the group has committed, unless that is very much to read for one member."""
+    held = state.positions
+    return positions.places_of(held) if len(held.table) + held.size <= _MOST_BYTES else {}
 
 
 def work_of(member: Member, *, given: bool) -> int:

@@ -195,7 +195,7 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     survivors = [(trace, of_survivor(trace, evidence.since, by)) for trace in committing]
     between = any(client_of(one).between for one in evidence.departed)
     busy = max([one.usual for _, one in survivors if between or one.timer < _TIMED], default=0.0)
-    span = span_of(grid, evidence.session, evidence.aborted, busy)
+    span = span_of(grid, evidence.session, 0 if evidence.failures is None else evidence.aborted, busy)
     if evidence.is_emptied:
         free, held = _emptied(grid, span)
     else:

@@ -21,7 +21,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import (
     expires_closed,
     may_reveal_poll_interval,
 )
-from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait, of_departed
+from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait, batches, of_departed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.evidence import Departed
     from rebalance_monitor.coordinator.departure.fitted import Fitted
     from rebalance_monitor.coordinator.departure.hypotheses import Client
+
+    Failures = tuple[tuple[int, int], ...] | None
 
 
 LOADED_LATE_MS = 2_500
@@ -43,7 +45,11 @@ _NOTICED_MS = 500.0
 _MOST_NOTICED_MS = 3_000.0
 # Timers that end later than this after the join phase are never asked for.
 _PAST_MS = 50.0
-_SYNC_MS, _LEAST = 500.0, 1e-6
+_SYNC_MS = 500.0
+# group.consumer.heartbeat.interval.ms by default.
+_MODERN_MS = 5_000.0
+# One that commits while it is stalled has made no commit for at most about so many of its intervals.
+_SILENT = 3.0
 # A broker that goes on expires within so long what has run out meanwhile.
 _WAKING_MS = 3_000.0
 # An unknown max.poll.interval, in session timeouts: five minutes is aiokafka's default, beside 10 s.
@@ -167,19 +173,25 @@ def died(
     client: Client,
     by: Fitted,
     *,
-    failing: bool = False,
+    failing: Failures = None,
 ) -> list[list[Wait]]:
     """Return when one is removed that died, for each of `beats` (ms).
 
     Before its first commit it may have died before its sync. No wait is returned where none can have ended.
-    `failing`: it may have joined a generation that failed, at a time that is not known.
+    `failing`: when it may have joined a generation that failed.
     """
     if one.woke < 0 and one.alive + _PAST_MS < one.session - max(beats):
         return [[] for _ in beats]
     usual = _unloaded(one, intervals, beats, client, by)
-    if failing and one.failed < 0 and one.session < one.alive:
-        late: list[Wait] = [(one.session, one.alive, by.joined_in_vain)]
+    if failing is not None and one.failed < 0 and one.session < one.alive:
+        times, ended = failing or ((one.session, one.alive),), one.session + one.alive
+        share = by.joined_in_vain / len(times)
+        late: list[Wait] = [(float(ended - most), float(ended - least), share) for least, most in times]
         usual = [scaled(waits, 1 - by.joined_in_vain) + late for waits in usual]
+    if one.lived_on:
+        # Its process ended in the middle of a stall.
+        late = [(one.session, one.session + (one.poll_interval or one.rebalance), by.died_stalled)]
+        usual = [scaled(waits, 1 - by.died_stalled) + late for waits in usual]
     if one.anew < 0:
         return usual
     sure = by.reloaded if one.unanswered and one.anew == one.loaded else 1.0
@@ -261,7 +273,7 @@ def _waits_after_poll(
         return [], [[] for _ in beats]
     modes = _modes(intervals, client, by)
     usual = scaled(intervals.pauses, 1.0, limit) + _breached(intervals, limit, modes)
-    most = max(beats) if client.at_beat else _MOST_NOTICED_MS
+    most = max(beats) if client.at_beat else max(_MOST_NOTICED_MS, client.notice)
     noticed = [_noticed(intervals, limit, min(beat, most), modes) for beat in beats]
     if client.at_beat:
         # It sees the breach with a heartbeat only.
@@ -278,7 +290,8 @@ def _waits_after_poll(
         return usual, noticed
     at_once, amid = by.holds_at_once, by.holds_amid
     kept = [
-        scaled(late, at_once) + scaled(usual + late, 1 - at_once - amid, one.session - beat / 2)
+        scaled(late, at_once)
+        + _ended(scaled(usual + late, 1 - at_once - amid), one.session, min(beat, _MODERN_MS))
         for late, beat in zip(noticed, beats, strict=True)
     ]
     return [*scaled(usual, at_once), (limit, limit + one.session, amid)], kept
@@ -298,10 +311,8 @@ def _at_beat(intervals: Intervals, limit: float, beat: float, modes: _Modes) -> 
         (low + limit, high + limit + beat, weight)
         for low, high, weight in scaled(intervals.working, modes.behind)
     ]
-    found += [
-        (limit - high, limit - low + beat, weight * modes.before / max(1 - intervals.idle, _LEAST))
-        for low, high, weight in intervals.working
-    ]
+    ended = scaled(batches(intervals, _NOTICED_MS), modes.before, limit)
+    found += [(low, high + beat, weight) for low, high, weight in ended]
     return [*found, (limit, limit + beat + SLACK_MS, modes.at)]
 
 
@@ -319,14 +330,13 @@ class _Modes(NamedTuple):
 
 def _breached(intervals: Intervals, limit: float, modes: _Modes) -> list[Wait]:
     """Return when one that had work is gone, whose last poll was `limit` before its client saw that."""
-    works = 1 - intervals.idle
-    # A client that commits each batch commits as the batch ends; if it polls no more, its last poll came
-    # before.
-    earlier = [(-most, -least, weight) for least, most, weight in intervals.working]
     found = scaled(intervals.working, modes.behind / 2, limit)
-    found += scaled(earlier, modes.before / max(works, _LEAST), limit)
+    found += scaled(batches(intervals, _NOTICED_MS), modes.before, limit)
     found.append((limit, limit + _NOTICED_MS, modes.at / 2))
-    return found + scaled(earlier, modes.ahead, limit + _NOTICED_MS) if modes.ahead else found
+    if not modes.ahead:
+        return found
+    earlier = [(-most, -least, weight) for least, most, weight in intervals.working]
+    return found + scaled(earlier, modes.ahead, limit + _NOTICED_MS)
 
 
 def _noticed(intervals: Intervals, limit: float, notice: float, modes: _Modes) -> list[Wait]:
@@ -351,18 +361,27 @@ def unsynced(one: Departed) -> list[Wait]:
 
 
 def rows_of(
-    one: Departed, siblings: Sequence[int], beats: Sequence[float], by: Fitted, *, young: bool, failing: bool
+    one: Departed,
+    siblings: Sequence[int],
+    beats: Sequence[float],
+    by: Fitted,
+    *,
+    young: bool,
+    failing: Failures,
 ) -> list[list[Wait]]:
     """Return rows of waits: of each of `PLAIN`, of `STALLED`, then of each of `BY_BEAT` per interval.
 
-    A stalled member has two rows: what depends on the heartbeat interval, and what does not. `failing`: a
-    generation failed, which may have begun its session anew.
+    A stalled member has two: what depends on the heartbeat interval, and what does not.
+    `failing`: `failures`.
     """
     intervals, client = of_departed(one, siblings, by, young=one.young and young), client_of(one)
     usual = intervals.waits
     unrelated, noticed = stalled(one, intervals, beats, client, by)
     if one.unmoved:
-        unrelated, noticed = usual, [[] for _ in beats]
+        # It may have stopped its commits all the same: the longer it made none, the likelier.
+        stops = 0.5 * (one.last_active > _SILENT * intervals.longest)
+        unrelated = scaled(usual, 1 - stops) + scaled(unrelated, stops)
+        noticed = [scaled(late, stops) for late in noticed]
     return [
         left(one, intervals, client, by),
         usual,

@@ -47,6 +47,8 @@ _MULTIPLE = 0.08
 _LEAST_MS, _LONGER = 50.0, 1.02
 _ALWAYS, _PAUSE = 0.01, 10
 _KEEPS = 0.02
+# A batch that began without a wait lasts for at least this share of the interval between two commits.
+_FULL = 0.94
 # Ages of members, ms, by their order: from a second to hours.
 _AGES_MS = (1_000.0, 4_000.0, 16_000.0, 64_000.0, 256_000.0, 1_024_000.0, 4_096_000.0, 16_384_000.0)
 _OLD_MS = _AGES_MS[-1]
@@ -222,6 +224,16 @@ def _grown(
     pause = min(life, _PAUSE * gaps[-1][0])
     working = [(0.0, gap + lull, works * weight) for gap, weight in gaps]
     return working, [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
+
+
+def batches(intervals: Intervals, notice: float) -> list[Wait]:
+    """Return when, after its last commit, it had polled last if it commits as a batch ends and polls no more.
+
+    A batch lasts as long as the interval between two commits, or less where its poll had waited for records.
+    `notice`: how much later (ms) that may count from.
+    """
+    full = [(-gap, min(notice - _FULL * gap, 0.0), weight / 2) for gap, weight in intervals.gaps]
+    return [*full, (-intervals.longest, 0.0, 0.5)]
 
 
 def _extra(gaps: Sequence[int], by: Fitted) -> float:

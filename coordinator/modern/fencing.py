@@ -25,7 +25,12 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
-from rebalance_monitor.coordinator.departure.observe import is_telling_silence, work_of
+from rebalance_monitor.coordinator.departure.observe import (
+    committed,
+    is_telling_silence,
+    places_of,
+    work_of,
+)
 from rebalance_monitor.coordinator.departure.siblings import siblings_of
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
@@ -46,6 +51,8 @@ _WAIT_MS = 500
 # Heartbeats of a session: no fewer than with the longest interval that brokers allow.
 _LEAST_HEARTBEATS = 3
 _MAX_DEPARTED = 50
+# State of a member that waits for partitions of others (KIP-848).
+_UNRELEASED = 2
 # It may have gone by itself before the timer that was set again ran out.
 _FENCED_LATE = 0.5
 
@@ -141,6 +148,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         work=work_of(member, given=rest.any_given),
         deaf=_deaf(state, member, rest, now),
         young=_is_young(member, acknowledged) and state.group_type == "consumer",
+        places=committed(state, member, lambda: places_of(state)),
     )
     evidence = Evidence(
         since=one.since,
@@ -187,11 +195,16 @@ def _deaf(state: GroupState, member: Member, rest: Roster, now: int) -> int:
     """For how long (ms) it did not acknowledge an epoch that others had, -1 where a live one need not have.
 
     One hears of a new epoch in the answer to its next heartbeat, and a record says so at once, but of one
-    that still has to revoke: it stays in its epoch meanwhile.
+    that still has to revoke: it stays in its epoch meanwhile. One that waits for partitions takes them so
+    once all others have given them up.
     """
-    if not state.epochs.target > member.epoch >= 0:
+    if member.epoch_state == _UNRELEASED and member.epoch == state.epochs.target:
+        released = rest.count_at(state.epochs.target, (0,)) == len(rest)
+        first = rest.last_ack(state.epochs.target) if released else None
+    elif state.epochs.target > member.epoch >= 0:
+        first = rest.first_ack(state.epochs.target, member.acked_at)
+    else:
         return -1
-    first = rest.first_ack(state.epochs.target, member.acked_at)
     late = 0 if first is None else now - first
     beat = member.session_timeout // _LEAST_HEARTBEATS + _WAIT_MS
     return late if late >= beat and member.instance_id is None and not owes(member) else -1

@@ -8,10 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
+from rebalance_monitor.coordinator.departure.evidence import NOT_BACK, SAME_PLACE
 from rebalance_monitor.coordinator.findings.finding import join_end
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.departure.evidence import Departed
+    from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
     from rebalance_monitor.coordinator.refine.history import LookBack
 
 
@@ -36,3 +40,24 @@ def departure_of(samples: LookBack, rebalance: Finding, member_id: str, since: i
         return None
     gone = next((at for at in lists if at > last), ended)
     return Listed(max(last, low), min(samples.end(gone), ended))
+
+
+def with_successor(
+    one: Departed, member: MemberEntry, rebalance: Finding, ended: int, samples: LookBack
+) -> Departed:
+    """Return a departed `member`, with whether a newcomer that no record has took its place.
+
+    Such a one had joined a generation that failed, and was gone when the next record was written. The
+    coordinator puts the client id before the rest of a member id.
+    """
+    before, now = rebalance.previous_generation, rebalance.generation
+    if one.returned != NOT_BACK or before is None or now is None or now <= before + 1:
+        return one
+    known = {entry.member_id for entry in rebalance.members}
+    ids = [entry.client_id for entry in rebalance.members]
+    came = (
+        name for name, at in samples.listed.items() if ended - one.since < at <= ended and name not in known
+    )
+    if ids.count(member.client_id) == 1 and any(name.startswith(f"{member.client_id}-") for name in came):
+        return replace(one, returned=SAME_PLACE)
+    return one

@@ -154,7 +154,8 @@ def _reattribute(
     if more is not None:
         triples = zip(gone, sampled.departed, ends, strict=False)
         known = [more(plain, member, one, end) if end >= 0 else one for member, one, end in triples]
-        sampled = changed(sampled, departed=(*known, *sampled.departed[len(known) :]))
+        departed = (*known, *sampled.departed[len(known) :])
+        sampled = waiting_records.with_stalls(changed(sampled, departed=departed))
     if sampled == evidence:
         return plain, []
     explained = explain(sampled)

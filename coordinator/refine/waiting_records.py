@@ -18,7 +18,7 @@ from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WOR
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
-    from rebalance_monitor.coordinator.departure.evidence import Departed
+    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
 
 # A transaction's marker takes an offset that no consumer reads, perhaps after the last record's commit.
 _MARKER = 1
@@ -65,6 +65,26 @@ def _unsuspicious(one: Departed) -> int:
     """Return for how long (ms) it may be silent while records wait, as it usually is; 1 where not known."""
     usual = sorted(one.trace.gaps)
     return max(1, min(usual[len(usual) // 2], _SOON_MS)) if usual else 1
+
+
+def with_stalls(evidence: Evidence) -> Evidence:
+    """Return the evidence with who lived on without its application.
+
+    Whoever has rejoined an eager group commits nothing until the phase is over: its last commit is in it.
+    """
+    begun = 0 if evidence.cooperative else evidence.phase[0]
+    stalled = [
+        one.work == HAD_WORK
+        and one.rearms
+        and one.anew < 0
+        and one.last_active >= begun
+        and one.last_active - one.lull > 2 * one.session + max(one.trace.gaps, default=0)
+        for one in evidence.departed
+    ]
+    if evidence.phase[1] < 0 or not any(stalled):
+        return evidence
+    marked = zip(evidence.departed, stalled, strict=True)
+    return replace(evidence, departed=tuple(replace(one, lived_on=was) for one, was in marked))
 
 
 def describe(one: Departed, since: str) -> str:

@@ -149,6 +149,11 @@ class Roster(list[Member]):
             found += acks[place : place + 1]
         return min(found, default=None)
 
+    def last_ack(self, epoch: int) -> int | None:
+        """Return when (ms) a member acknowledged `epoch` last."""
+        there = self._epochs.get(epoch)
+        return there.acks[-1] if there is not None and there.acks else None
+
     def joined_before(self, at: int) -> int:
         """Count the members that joined before `at` (ms)."""
         return bisect_left(self._joined, at)

@@ -45,10 +45,10 @@ HELD = frozenset(
     (
         *("left", "died", "stalled", "unjoined", "unsynced", "unknown"),
         *("replaced_at_once", "replaced_soon", "replaced_late"),
-        *("one_event", "all_died"),
+        *("one_event", "all_died", "died_stalled"),
     )
 )
-"""What befalls members, and how soon a process replaces its own client.
+"""What befalls members, also in the middle of a stall, and how soon a process replaces its own client.
 
 Simulations draw these by hand, or not at all, and say nothing of life.
 """

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CLAIMED, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.modern.fencing import heard_of
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, committing, pair
-from tests.coordinator.support.timeline import P, findings, of
+from tests.coordinator.support.timeline import T0, P, S, findings, of
 
 TIMEOUTS = {Cause.SESSION_TIMEOUT, Cause.POLL_INTERVAL_EXCEEDED}
 LONG = DetectionSettings(session_timeout_848_ms=45_000)
@@ -41,6 +42,36 @@ def test_a_member_that_still_had_to_revoke_is_not_said_to_have_been_deaf() -> No
     found = causes(revoking(10_000 + P - 1_000), SETTINGS, B)
     assert all(entry.confidence < CLAIMED for entry in found)
     assert not any("did not acknowledge" in entry.why for entry in found)
+
+
+def test_one_that_never_took_the_partitions_that_others_had_given_up_was_dead() -> None:
+    topic = pair()
+    topic.metadata(9_900, C)
+    topic.bump(9_900, 3)
+    topic.target(9_900, 3)
+    topic.ack(9_900, C, 3, (), state=2)
+    for at, member, partitions in ((10_100, A, (0,)), (10_300, B, ())):
+        topic.ack(at, member, 3, partitions)
+    topic.leave(9_900 + S + 1_500, C, 4)
+    topic.target(20_000, 4)
+    for member, partitions in ((A, (0,)), (B, (1,))):
+        topic.ack(20_000, member, 4, partitions)
+    found = causes(topic, SETTINGS, C)
+    assert found[0].cause is Cause.SESSION_TIMEOUT
+    assert found[0].confidence >= CLAIMED
+    assert "did not acknowledge" in found[0].why
+
+
+def test_a_departed_member_is_sent_with_what_was_committed_last_of_its_partitions() -> None:
+    topic = pair()
+    topic.commit(3_000, {0: 40, 1: 41})
+    topic.ack(5_000, A, 3, (0, 1))
+    shard = ShardCoordinator(new_shard_state(topic.shard, 0, None), SETTINGS, "c1")
+    for row in topic.rows:
+        shard.on_row(row)
+    (state,) = shard.state.groups.values()
+    first = next(member for member in state.members if member.member_id == A)
+    assert heard_of(state, first, T0 + 9_000).evidence.departed[0].places == (("orders", 0, 40),)
 
 
 @pytest.mark.parametrize(("late", "fenced"), [(-1, False), (0, True), (1_500, True), (1_501, False)])

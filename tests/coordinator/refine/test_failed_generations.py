@@ -7,16 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import (
+    NOT_BACK,
+    SAME_PLACE,
+    Departed,
+    Evidence,
+    Trace,
+)
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
 from rebalance_monitor.coordinator.probe.observed_group import begin_observation
 from rebalance_monitor.coordinator.probe.sample import RebalancingGroup
 from rebalance_monitor.coordinator.refine.failed_generations import with_failed
 from rebalance_monitor.coordinator.refine.history import LookBack
-from rebalance_monitor.coordinator.refine.listed_members import Listed, departure_of
+from rebalance_monitor.coordinator.refine.listed_members import Listed, departure_of, with_successor
 from rebalance_monitor.coordinator.refine.outages import with_reload
 from rebalance_monitor.coordinator.refine.refinement import bounded
 
@@ -150,3 +156,41 @@ def test_a_member_that_is_remembered_is_bounded_although_others_are_forgotten() 
     since = ENDED - 240_000
     assert departure_of(samples, emptied(), "m", since) == Listed(ENDED - 46_000, ENDED - 45_000)
     assert departure_of(samples, emptied(), "other", since) is None
+
+
+def test_a_session_that_began_as_a_removal_ended_the_phase_before_comes_before_the_deadline_of_the_next() -> (
+    None
+):
+    """aiokafka's members gave up waiting and came back under new ids; a session is as long as the phase."""
+
+    def gone(last: int, **fields: object) -> Departed:
+        return changed(member(last, since=130_000), rebalance=S, family="aiokafka", **fields)
+
+    held = gone(110_000, removed=(44_200, 45_600))
+    others = [gone(last, returned=SAME_PLACE, removed=(0, 500)) for last in (80_000, 100_000)]
+    evidence = Evidence(130_000, 1, (held, *others), (), 0, 3, S, S, phase=(73_200, 74_600))
+    assert evidence.failures == ((44_200, 45_600),)
+    assert changed(evidence, departed=tuple(others)).failures is None
+    assert changed(evidence, departed=tuple(others), phase=(-1, -1)).failures == ()
+    assert changed(evidence, aborted=0).failures is None
+    assert all(one[Way.DIED] >= SURE for one in explain(evidence).ways)
+
+
+def test_samples_show_a_newcomer_that_no_record_has_in_the_place_of_a_member_that_is_gone() -> None:
+    def entry(name: str, client: str) -> MemberEntry:
+        return MemberEntry(name, None, client, "/10.0.0.1", host_is_stale=False, role="left")
+
+    old, other = entry("pay-b-1", "pay-b"), entry("pay-a-1", "pay-a")
+    end = replace(emptied(), members=(old, other))
+    one = member(100_000)
+
+    def back(gone: MemberEntry, came: str, at: int = 30_000, rebalance: Finding = end) -> int:
+        samples = LookBack(listed={"pay-a-1": ENDED - 1_000, came: ENDED - at})
+        return with_successor(one, gone, rebalance, ENDED, samples).returned
+
+    assert back(old, "pay-b-2") == SAME_PLACE
+    assert back(other, "pay-b-2") == back(old, "pay-c-1") == back(old, "pay-b-2", at=one.since) == NOT_BACK
+    # Every generation has its record, or two members have that client id.
+    assert back(old, "pay-b-2", rebalance=replace(end, generation=6)) == NOT_BACK
+    twin = replace(end, members=(old, replace(other, client_id="pay-b")))
+    assert back(old, "pay-b-2", rebalance=twin) == NOT_BACK

@@ -26,7 +26,9 @@ from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.refine.reattribution import timed
 from rebalance_monitor.coordinator.refine.waiting_records import with_work
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.lab.suite.departures import observations
 from tests.coordinator.refine.test_timed import AT, published, unlisted
+from tests.coordinator.support.timeline import Client, Topic
 
 S, P = 45_000, 300_000
 OFFSET = 500
@@ -160,3 +162,16 @@ def test_unknown_ends_are_no_evidence() -> None:
     one = silent()
     assert with_work(one, AT, 1, Answers(None), "g") is one
     assert with_work(silent(places=()), AT, 0, Answers(-AT), "g").work == MAYBE_WORK
+
+
+def test_one_that_has_committed_nothing_yet_is_sent_with_what_its_group_had_committed() -> None:
+    topic, every = Topic(), Client("a-1", (0, 1, 2, 3))
+    some, young = Client("a-1", (0, 1)), Client("b-1", (2, 3), "consumer-g-2")
+    topic.generation(0, 1, [every])
+    topic.commit(5_000, {0: 50, 1: 51, 2: 52})
+    topic.generation(10_000, 2, [some, young])
+    topic.commit(12_000, {0: 70})
+    topic.generation(20_000, 3, [])
+    *_, (_, evidence, members) = observations(topic.rows)
+    sent = dict(zip(members, (one.places for one in evidence.departed), strict=True))
+    assert sent == {"a-1": (("orders", 0, 70), ("orders", 1, 51)), "b-1": (("orders", 2, 52),)}

@@ -1,0 +1,118 @@
+"""Stalls as clients of production have them: a batch is committed as it ends, a process ends in a stall."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalance_monitor.coordinator.departure.evidence import (
+    HAD_WORK,
+    MAYBE_WORK,
+    SAME_PLACE,
+    Departed,
+    Evidence,
+    Trace,
+)
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.refine.waiting_records import with_stalls
+from tests.coordinator.departure.test_model import departed, held_for, way
+
+SURE = 0.8
+S, P = 45_000, 60_000
+quick = settings(max_examples=40, deadline=None)
+
+
+def batch(last: int, every: int, **fields: object) -> Departed:
+    """One that commits as each of its batches ends, which take `every` ms."""
+    usual = Departed(S, P, 600_000, Trace(last, (every,) * 8, commits=40), "java", work=HAD_WORK)
+    return replace(usual, **fields)
+
+
+@quick
+@given(every=st.integers(17_000, 25_000), notice=st.integers(0, 100))
+def test_one_that_polls_no_more_after_a_batch_goes_a_batch_earlier_than_its_interval_after_its_last_commit(
+    every: int, notice: int
+) -> None:
+    """Its process has replaced it, so a newcomer began the phase that it held."""
+    one = batch(P - every + notice, every, returned=SAME_PLACE)
+    assert way(explain(held_for(P - every - 700, one, kept=1))) == (Way.STALLED, pytest.approx(1, abs=0.2))
+
+
+def test_a_commit_long_before_the_interval_passed_is_no_such_batch() -> None:
+    one = batch(P - 8_000, 20_000)
+    assert way(explain(held_for(P - 8_700, one, kept=1)))[0] is not Way.STALLED
+
+
+def leaked(last: int, length: int, **fields: object) -> Evidence:
+    """A process replaced its client, and ended in the midst of the phase that this held for `length` ms.
+
+    The other member had rejoined, and left as that phase ended.
+    """
+    waits, gone = (
+        replace(departed(silent, 30_000), trace=Trace(silent, (5_000,) * 8, commits=40), went_on=False)
+        for silent in (length - 6_000, last)
+    )
+    old = replace(gone, **fields)
+    return Evidence(
+        since=400_000,
+        aborted=1,
+        departed=(replace(waits, removed=(0, 700), work=old.work), replace(old, removed=(0, 700))),
+        survivors=(),
+        kept=0,
+        joined=0,
+        deadline=300_000,
+        session=30_000,
+        phase=(length - 700, length + 700),
+    )
+
+
+@quick
+@given(length=st.integers(100_000, 280_000), before=st.integers(0, 4_900))
+def test_a_client_that_its_process_had_replaced_and_that_ended_with_it_died(length: int, before: int) -> None:
+    found = explain(with_stalls(leaked(length + before, length, work=HAD_WORK, returned=SAME_PLACE)))
+    assert way(found, 1) == (Way.DIED, pytest.approx(1, abs=0.2))
+    assert found.ways[0][Way.DIED] < SURE
+
+
+def test_one_that_may_have_had_no_work_or_that_had_rejoined_is_not_known_to_have_been_in_a_stall() -> None:
+    """A group whose topic falls quiet and that closes then must not be said to have died."""
+
+    def lived_on(evidence: Evidence) -> list[bool]:
+        return [one.lived_on for one in with_stalls(evidence).departed]
+
+    assert lived_on(leaked(203_000, 200_000, work=HAD_WORK)) == [False, True]
+    assert lived_on(replace(leaked(203_000, 200_000, work=HAD_WORK), cooperative=True)) == [True, True]
+    for other in ({"work": MAYBE_WORK}, {"lull": 150_000}, {"failed": 29_000}, {"rearms": False}):
+        assert not any(lived_on(leaked(203_000, 200_000, **({"work": HAD_WORK} | other))))
+    assert not any(lived_on(replace(leaked(203_000, 200_000, work=HAD_WORK), phase=(-1, -1))))
+
+
+@pytest.mark.parametrize("unmoved", [1, 2])
+def test_one_that_made_no_progress_and_then_no_commit_for_its_interval_stalled(unmoved: int) -> None:
+    """aiokafka commits on while its application stalls, unless that commits by a timer of its own."""
+    trace = Trace(301_900, (1_050,) * 8, idle=True, commits=400)
+    one = Departed(60_000, 60_000, 390_000, trace, "aiokafka", poll_interval=300_000, unmoved=unmoved)
+    known = replace(one, work=HAD_WORK, went_on=True, removed=(200, 1_600))
+    kept = (Trace(370, (1_050,) * 8, idle=True, commits=400),) * 2
+    evidence = Evidence(390_000, 0, (known,), kept, 2, 0, 60_000, 60_000, phase=(200, 1_600))
+    assert way(explain(evidence)) == (Way.STALLED, pytest.approx(1, abs=0.2))
+
+
+def test_a_session_that_a_failed_generation_began_ends_in_a_phase_that_is_longer_than_it() -> None:
+    """Its process ended as it awaited its assignment, and the phase after that waited for it."""
+    trace = Trace(-1, (1_050,) * 8, idle=True, commits=570)
+    one = Departed(
+        60_000,
+        60_000,
+        70_100,
+        trace,
+        "aiokafka",
+        went_on=True,
+        worked=147_000,
+        removed=(0, 480),
+        failed=59_300,
+    )
+    kept = (Trace(60_400, (1_050,) * 8, idle=True, commits=188), Trace(60_900, (1_050,) * 8, commits=46))
+    evidence = Evidence(70_100, 1, (replace(one, undue=True),), kept, 2, 0, 60_000, 60_000)
+    assert way(explain(replace(evidence, phase=(69_100, 70_100)))) == (Way.DIED, pytest.approx(1, abs=0.2))
