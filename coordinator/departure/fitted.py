@@ -100,7 +100,7 @@ class Rejoining(NamedTuple):
 # rejoined: 601 looks at simulated join phases; surprise 0.6188 each, 0.7877 by the first values; held:
 # pending.
 INPUTS = {
-    "recordings": "ecd291d05a54",
+    "recordings": "8c9d747f558b",
     "simulations": "933561188671",
     "likelihoods": "fb2e4b6a43cb",
     "settings": "0e5523db0ba6",
