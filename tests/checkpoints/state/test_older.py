@@ -61,10 +61,10 @@ def findings(state: ShardState, rows: list[Row], later_ms: int = 0) -> list[Find
 def comparable(state: ShardState) -> dict[str, GroupState]:
     """Return the groups without what the version before did not keep.
 
-    It had another departure model, learned no habit, and remembered neither expired members, nor since when
-    some incidents are open, nor on what evidence members of a convergence under way were judged, nor what is
-    blamed for a storm. It counted the members to restart also where no restart was under way, and judged a
-    group that goes on as usual at its next deadline, not before it.
+    It had another departure model, which gave departures other causes, learned no habit, and remembered
+    neither expired members, nor since when some incidents are open, nor on what evidence members of a
+    convergence under way were judged, nor what is blamed for a storm. It counted the members to restart also
+    where no restart was under way, and judged a group that goes on as usual at its next deadline, not before.
     """
     replace = msgspec.structs.replace
     return {
@@ -73,11 +73,14 @@ def comparable(state: ShardState) -> dict[str, GroupState]:
             wake=0,
             learned=Learned(group.learned.idle_families),
             storm=replace(
-                group.storm, size=group.storm.size if group.storm.restarting >= 0 else -1, blamed=[]
+                group.storm,
+                size=group.storm.size if group.storm.restarting >= 0 else -1,
+                blamed=[],
+                expired={},
             ),
             empty=replace(group.empty, expiring_at=-1, spells=[], followed_since=-1),
-            rebalances=replace(group.rebalances, expired=[]),
-            changes=replace(group.changes, evidence={}),
+            rebalances=replace(group.rebalances, expired=[], causes=[]),
+            changes=replace(group.changes, evidence={}, verdicts=[]),
             checks=replace(group.checks, too_large_at=-1, skewed_at=-1, unassigned_at=-1),
         )
         for name, group in state.groups.items()
