@@ -128,7 +128,8 @@ class _Tokens:
             end = text.find("*/", at + 2)
             self._at = len(text) if end < 0 else end + 2
             return
-        ends = [end for end in (text.find("\n", at), text.find("\r", at)) if end >= 0]
+        # Java takes what follows a lone `/` for a part of the comment, a line break too.
+        ends = [end for end in (text.find("\n", at + 2), text.find("\r", at + 2)) if end >= 0]
         self._at = min(ends, default=len(text))
 
     def _number(self) -> str:

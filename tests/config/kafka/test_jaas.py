@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.jars.gateway import java_gateway
@@ -148,6 +148,7 @@ def javas(jvm: Any, line: str) -> tuple[str, dict[str, str]] | None:  # noqa: AN
 @pytest.mark.spark
 @settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lines=st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
+@example(lines="/\n")
 def test_every_line_is_read_as_kafkas_own_parser_reads_it(jvm: Any, lines: str) -> None:  # noqa: ANN401 - of a JVM
     for line in (lines, f"x.PlainLoginModule required {lines};"):
         assert ours(line) == javas(jvm, line), line
