@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator.lag.consumed import commit, cut
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.measured import NO_AGE, Compared, Measured
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
+from rebalance_monitor.coordinator.lag.packed.ends_columns import records
 from rebalance_monitor.coordinator.lag.retention import FOLLOWED
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.consumed import Consumed
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.packed.columns import Ints, Mask
-    from rebalance_monitor.coordinator.lag.packed.ends_columns import EndsColumns
+    from rebalance_monitor.coordinator.lag.packed.ends_columns import EndsColumns, Numbering, Recent
+    from rebalance_monitor.coordinator.lag.packed.places import Packed
 
 PORTION = 65_536
 """Partitions that are compared at once: their columns take some 20 MB."""
@@ -100,13 +102,11 @@ class _Portion:
         places = [one.places for one in groups]
         self._sizes = np.array([one.layout.size for one in places], np.int64)
         self._borders = np.concatenate(([0], np.cumsum(self._sizes)))
-        values = np.frombuffer(b"".join([one.body for one in places]), np.int64).reshape(-1, 2)
-        self._offset, self._committed = values[:, 0].copy(), values[:, 1].copy()
-        numbering = ends.numbering
-        self._rows = np.frombuffer(b"".join([numbering.of(one.layout) for one in places]), np.int64)
+        self._places = places
+        self._offset, self._committed, self._rows = _laid_out(places, ends.numbering)
         self._transactional = [place for place, one in enumerate(groups) if one.asked.transactional]
         self._as_of = self._times(ends.asked_at)
-        self._ends, self._waiting, self._ages = ends.lag(
+        self._ends, self._waiting = ends.lag(
             self._rows, self._offset, self._committed, np.repeat(self._as_of, self._sizes)
         )
 
@@ -126,17 +126,18 @@ class _Portion:
 
     def measured(self, sample: EndsSample) -> Measured:
         """Return the lag of each group."""
-        borders, ages = self._borders, self._ages
-        compared = Compared(sample, self._ends.tobytes(), lambda: _aged(ages(), borders))
+        ends = self._ends.tobytes()
+        aged = _Aged(ends, self._places, self._sizes, self._as_of, sample.asked_at, self._columns.recent())
+        compared = Compared(sample, ends, aged)
         is_unknown = self._waiting == UNKNOWN
         unknown = self._sums(is_unknown)
-        records = self._sums(np.where(is_unknown, 0, self._waiting))
+        waiting = self._sums(np.where(is_unknown, 0, self._waiting))
         return Measured(
             compared,
-            [one.places for one in self._groups],
+            self._places,
             [one.totals for one in self._groups],
             frozenset(self._transactional),
-            records.tolist(),
+            waiting.tolist(),
             unknown.tolist(),
             (self._sizes - unknown).tolist(),
             self._as_of.tolist(),
@@ -186,14 +187,42 @@ class _Portion:
         return found
 
 
-def _aged(ages: Ints, borders: Ints) -> tuple[bytes, list[int]]:
-    """Return the age of each partition, as `Compared` has it, and the most of each group."""
-    most = np.full(len(borders) - 1, UNKNOWN, np.int64)
-    some = np.flatnonzero(np.diff(borders))
-    if len(some):
-        most[some] = np.maximum.reduceat(ages, borders[some])
-    kept = np.where(ages == UNKNOWN, NO_AGE, np.minimum(ages, NO_AGE - 1))
-    return kept.astype(np.uint32).tobytes(), most.tolist()
+@dataclass(frozen=True, slots=True)
+class _Aged:
+    """What gives the ages of a portion: most are never read, and they are a third of the work.
+
+    Nothing that has a number a partition is held for it, but for what is held anyway.
+    """
+
+    ends: bytes
+    places: Sequence[Packed]
+    sizes: Ints
+    as_of: Ints
+    asked_at: int
+    recent: Recent
+
+    def __call__(self) -> tuple[bytes, list[int]]:
+        """Return the age of each partition, and the most of each group, as `Compared` has them."""
+        offset, committed, rows = _laid_out(self.places, self.recent.numbering)
+        waiting = records(offset, committed, np.frombuffer(self.ends, np.int64), self.asked_at)
+        ages = np.where(waiting == UNKNOWN, UNKNOWN, 0)
+        old = np.flatnonzero(waiting > 0)
+        now = np.maximum(np.repeat(self.as_of, self.sizes)[old], committed[old])
+        ages[old] = self.recent.ages(rows[old], offset[old], now)
+        borders = np.concatenate(([0], np.cumsum(self.sizes)))
+        most = np.full(len(self.sizes), UNKNOWN, np.int64)
+        some = np.flatnonzero(self.sizes)
+        if len(some):
+            most[some] = np.maximum.reduceat(ages, borders[some])
+        kept = np.where(ages == UNKNOWN, NO_AGE, np.minimum(ages, NO_AGE - 1))
+        return kept.astype(np.uint32).tobytes(), most.tolist()
+
+
+def _laid_out(places: Sequence[Packed], numbering: Numbering) -> tuple[Ints, Ints, Ints]:
+    """Return offsets, times of commits (ms) and rows of the partitions, end to end."""
+    values = np.frombuffer(b"".join([one.body for one in places]), np.int64).reshape(-1, 2)
+    rows = np.frombuffer(b"".join([numbering.of(one.layout) for one in places]), np.int64)
+    return values[:, 0].copy(), values[:, 1].copy(), rows
 
 
 def as_of(consumed: Consumed, asked_at: int) -> int:

@@ -15,7 +15,8 @@ from rebalance_monitor.coordinator.lag.arithmetic import SKEW_MS
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from array import array
+    from collections.abc import Callable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.packed.columns import Ints, Mask
@@ -71,42 +72,48 @@ class EndsColumns:
         self.latest = self._column(sample.latest)
         self.earliest = self._column(sample.earliest) if sample.earliest else None
         self._known = [known[topic] for topic in numbering.topics]
-        self._rows: list[tuple[Ints, Ints]] = []
-        self._kept = max((len(one.at) for one in self._known), default=0)
+        self._recent = self.recent()
 
-    def lag(
-        self, rows: Ints, offset: Ints, committed: Ints, as_of: Ints
-    ) -> tuple[Ints, Ints, Callable[[], Ints]]:
-        """Return ends, records that wait, and what gives the ages (ms) of the oldest of these.
+    def recent(self) -> Recent:
+        """Return the recent ends as they are now, which go on."""
+        return Recent(self.numbering, [(list(one.at), list(one.rows)) for one in self._known])
 
-        UNKNOWN where nobody knows. `rows`: of the partitions with these positions, committed at `committed`
-        and compared as of `as_of` (ms each). Most ages are never read, and they are a third of the work.
+    def lag(self, rows: Ints, offset: Ints, committed: Ints, as_of: Ints) -> tuple[Ints, Ints]:
+        """Return ends, and records that wait; UNKNOWN where nobody knows.
+
+        `rows`: of the partitions with these positions, committed at `committed` and compared as of `as_of`
+        (ms each).
         """
         ends = self.latest[rows]
         waiting = records(offset, committed, ends, self.asked_at)
         some = np.flatnonzero(waiting > 0)
-        then = np.maximum(offset[some], self._ends_at(rows[some], as_of[some]))
+        then = np.maximum(offset[some], self._recent.ends_at(rows[some], as_of[some]))
         ends[some] = np.minimum(ends[some], then)
         waiting[some] = ends[some] - offset[some]
-        # The recent ends go on.
-        for number in range(self._kept):
-            self._recent(number, rows[:0])
+        return ends, waiting
 
-        def aged() -> Ints:
-            ages = np.where(waiting == UNKNOWN, UNKNOWN, 0)
-            old = some[waiting[some] > 0]
-            now = np.maximum(as_of[old], committed[old])
-            ages[old] = self._ages(rows[old], offset[old], now)
-            return ages
+    def _column(self, ends: Mapping[str, tuple[int, ...]]) -> Ints:
+        column = np.full(self.numbering.rows + 1, UNKNOWN, np.int64)
+        for (topic, first), count in zip(self.numbering.first.items(), self.numbering.counts, strict=True):
+            own = ends.get(topic, ())[:count]
+            column[first : first + len(own)] = own
+        return column
 
-        return ends, waiting, aged
 
-    def _ends_at(self, rows: Ints, at: Ints) -> Ints:
+class Recent:
+    """The recent ends of all topics, of each the times (ms) and rows of its samples, oldest first."""
+
+    def __init__(self, numbering: Numbering, known: Sequence[tuple[list[int], list[array[int]]]]) -> None:
+        self.numbering, self._known = numbering, known
+        self._rows: list[tuple[Ints, Ints]] = []
+        self._kept = max((len(at) for at, _ in known), default=0)
+
+    def ends_at(self, rows: Ints, at: Ints) -> Ints:
         """Return the ends at `at` (ms), interpolated; outside of the samples those of the nearest one."""
         before, after = self._around(rows, lambda when, _, left: when > at[left])
         return np.where(before[1] == UNKNOWN, after[1], _between(before, after, at))
 
-    def _ages(self, rows: Ints, offset: Ints, now: Ints) -> Ints:
+    def ages(self, rows: Ints, offset: Ints, now: Ints) -> Ints:
         """Return how long ago (ms, at `now`) the records at these offsets were written.
 
         0 where no record stands there yet; the least that it may be where it came before the first sample.
@@ -132,7 +139,7 @@ class EndsColumns:
         for number in range(self._kept):
             if not len(left):
                 break
-            when, ends = self._recent(number, rows[left])
+            when, ends = self._sample(number, rows[left])
             is_known, later = ends != UNKNOWN, is_later(when, ends, left)
             done = is_known & ~later
             for (times, counts), some in ((after, is_known & later), (before, done)):
@@ -140,7 +147,7 @@ class EndsColumns:
             left = left[~done]
         return before, after
 
-    def _recent(self, number: int, rows: Ints) -> tuple[Ints, Ints]:
+    def _sample(self, number: int, rows: Ints) -> tuple[Ints, Ints]:
         """Return times (ms) and ends of the sample that is `number` before the newest one of each topic."""
         while len(self._rows) <= number:
             self._rows.append(self._made(-1 - len(self._rows)))
@@ -149,21 +156,14 @@ class EndsColumns:
 
     def _made(self, place: int) -> tuple[Ints, Ints]:
         counts = self.numbering.counts
-        known = [one.rows[place] if -place <= len(one.at) else None for one in self._known]
-        times = [one.at[place] if -place <= len(one.at) else UNKNOWN for one in self._known]
+        times = [at[place] if -place <= len(at) else UNKNOWN for at, _ in self._known]
+        # Copied at once: another thread may give a row more partitions.
         cut = [
-            b"\xff" * (8 * count) if row is None else memoryview(row)[:count]
-            for row, count in zip(known, counts, strict=True)
+            rows[place][:count].tobytes() if -place <= len(rows) else b"\xff" * (8 * count)
+            for (_, rows), count in zip(self._known, counts, strict=True)
         ]
         when = np.repeat(np.array([*times, UNKNOWN], np.int64), [*counts, 1])
         return when, np.frombuffer(b"".join([*cut, b"\xff" * 8]), np.int64)
-
-    def _column(self, ends: Mapping[str, tuple[int, ...]]) -> Ints:
-        column = np.full(self.numbering.rows + 1, UNKNOWN, np.int64)
-        for (topic, first), count in zip(self.numbering.first.items(), self.numbering.counts, strict=True):
-            own = ends.get(topic, ())[:count]
-            column[first : first + len(own)] = own
-        return column
 
 
 def records(offset: Ints, committed: Ints, ends: Ints, asked_at: int) -> Ints:
