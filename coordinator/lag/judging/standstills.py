@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.lag.consumed import Consumed
-    from rebalance_monitor.coordinator.lag.measured import GroupLag
+    from rebalance_monitor.coordinator.lag.measured import GroupLag, PartitionLag
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -145,8 +145,10 @@ class Standstills:
             verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
             if verdict in _STANDS_STILL and _is_early(track, consumed, settled, lag.at):
                 continue
-            if verdict is not Verdict.BEHIND or not one.waits_for_transaction:
-                found[verdict].append(Hit(topic, one, track, reader))
+            wide = windows.window(track, reader.owner, least, every)
+            if verdict is Verdict.BEHIND and (one.waits_for_transaction or _keeps_up(one, wide)):
+                continue
+            found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
             found[Verdict.STALLED] = found[Verdict.STOPPED] = []
         return found
@@ -287,6 +289,11 @@ class Standstills:
         return lag_resolved(
             self._settings, self._cluster, kind, group, known, at, resolution, **place_of(known)
         )
+
+
+def _keeps_up(one: PartitionLag, wide: int) -> bool:
+    """Whether the oldest waiting record is younger than a window (ms): it is read in its usual time."""
+    return one.age_ms is not None and one.age_ms < wide
 
 
 def _is_early(track: Track, consumed: Consumed, settled: int, at: int) -> bool:

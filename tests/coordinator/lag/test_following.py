@@ -309,6 +309,17 @@ def test_lag_that_rises_throughout_is_falling_behind_and_warns_only_where_asked(
         assert not world.of(Kind.CONSUMPTION_STALLED) + world.of(Kind.CONSUMPTION_STOPPED)
 
 
+def test_a_group_that_reads_within_its_usual_time_is_not_behind_although_its_lag_rises() -> None:
+    """As a real one did: a record in four seconds, and a lag of two that was four after nine minutes."""
+    world = World()
+    world.run(10)
+    for look in range(300):
+        world.ends = [end + 10 for end in world.ends]
+        world.commit({one: end - 2 - look // 60 for one, end in enumerate(world.ends)})
+        world.look()
+    assert not world.found
+
+
 def test_a_group_that_keeps_up_is_not_shown_behind_because_its_positions_are_published_rarely() -> None:
     lag, end = Lag(SETTINGS, "c1"), 0
     worst = 0
