@@ -48,7 +48,7 @@ def missing(found: Sequence[Finding], members: int) -> list[str]:
     large = [one for one in found if one.group == GROUP]
     left = [one.details.get("left") for one in large if one.kind == "rebalance"]
     said = [] if left == [0, members // 2, 0] else [f"the rebalances of {GROUP} lost {left}"]
-    if not any(one.kind == "group_empty" and one.members_total == members for one in large):
+    if not any(one.kind == "group_empty" and one.members_affected == members for one in large):
         said.append(f"{GROUP} is not reported as empty")
     for group in BESIDE:
         kinds = [one.kind.value for one in found if one.group == group]

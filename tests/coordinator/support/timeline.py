@@ -75,13 +75,13 @@ def metadata(
         head += text(protocol) + text(leader or clients[0].member_id)
     else:
         head += text(None) + text(None)
-    out = head + pack(">qi", cst, len(clients))
+    out = bytearray(head + pack(">qi", cst, len(clients)))
     for client in clients:
         out += text(client.member_id) + text(client.instance_id) + text(client.client_id) + text(client.host)
         out += pack(">ii", client.rebalance, client.session)
         out += blob(subscription(client.topics, client.believes))
         out += blob(assignment(client.topics[0], client.partitions))
-    return out
+    return bytes(out)
 
 
 @dataclass
