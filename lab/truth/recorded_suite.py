@@ -88,7 +88,14 @@ def read_suite(folder: Path) -> Suite:
     static = [group for run in runs if run.raw["static"] for group in run.groups]
     announced = _storms(runs)
     facts = facts_of(events, static, _pace(runs)) + announced + _moves(events, shards)
-    facts += [fact for run in runs for fact in (*_scripted(run, facts, events), *_expiries(run, facts))]
+    by_group: dict[str, list[Truth]] = defaultdict(list)
+    for event in events:
+        by_group[event.group].append(event)
+    moves: dict[str, list[int]] = defaultdict(list)
+    for fact in facts:
+        if fact.label == Kind.COORDINATOR_MOVED:
+            moves[fact.group].append(fact.at)
+    facts += [fact for run in runs for fact in (*_scripted(run, moves, by_group), *_expiries(run, facts))]
     facts = _kicked(facts)
     known = {fact.group for fact in announced}
     facts += [storm for storm in counted_storms(facts) if storm.group not in known]
@@ -185,7 +192,8 @@ def _expiries(run: Played, facts: Sequence[Fact]) -> list[Fact]:
 
     Groups without offsets are removed when the broker checks what expired, every ten minutes.
     """
-    own = [fact for fact in facts if fact.group in run.groups and fact.label == Kind.GROUP_EMPTY]
+    groups = {*run.groups}
+    own = [fact for fact in facts if fact.group in groups and fact.label == Kind.GROUP_EMPTY]
     emptied = {fact.group: fact.at for fact in own}
     retention, end = _retention(run), run.span[1]
     found: list[Fact] = []
@@ -239,20 +247,25 @@ def _migrations(events: Sequence[Truth], migrated: frozenset[str]) -> list[Fact]
     return facts
 
 
-def _scripted(run: Played, facts: Sequence[Fact], events: Sequence[Truth]) -> list[Fact]:
-    return [fact for group in run.groups for fact in scripted_facts(_script_of(run, group, facts), events)]
+def _scripted(
+    run: Played, moves: Mapping[str, Sequence[int]], events: Mapping[str, Sequence[Truth]]
+) -> list[Fact]:
+    """Give the facts of a run's groups; `moves`: when (ms) the coordinator of each moved."""
+    return [
+        fact
+        for group in run.groups
+        for fact in scripted_facts(_script_of(run, group, moves.get(group, ())), events.get(group, ()))
+    ]
 
 
-def _script_of(run: Played, group: str, facts: Sequence[Fact]) -> Script:
+def _script_of(run: Played, group: str, moves: Sequence[int]) -> Script:
     flags = f"{run.raw['family']} {run.raw['settings']} {run.raw['steps']}"
     return Script(
         group=group,
         acts=tuple(act for step in run.steps for act in _acts(run, step)),
         cooperative="cooperative" in flags or _is_cooperative(str(run.raw["family"])),
         connect=run.raw["family"] == "connect",
-        moves=tuple(
-            fact.at for fact in facts if fact.label == Kind.COORDINATOR_MOVED and fact.group == group
-        ),
+        moves=tuple(moves),
         joins_by_pattern=any(name.startswith("^") for name in run.raw["topics"]),
         at_broker=run.raw["family"] == "confluent-848",
     )
