@@ -2,7 +2,7 @@
 
 Records one suite of healthy groups of real clients at production timings, and counts what a replay of its
 capture says of them, with samples of probe and ends: `--herd herds` has 600 groups of two clients in six
-families, `--herd calm` 2,400 whose clients come and go, on topics with anything from a record in four seconds
+families, `--herd calm` 2,340 whose clients come and go, on topics with anything from a record in four seconds
 to none, and a broker that restarts; it takes less than half of a core. `--suite` counts the quiet groups of
 suites that were recorded before as well, as those of `make exam`. A group counts from a minute after its
 start, which is a rebalance, until its end; one whose brokers were starved does not count
