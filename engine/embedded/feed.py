@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.ends import LogEnds, PlainLogEnds
     from rebalance_monitor.cluster.clients.reader import RecordReader
 
-WAIT_S = 0.24
+WAIT_S = 0.3
 """What a record waits for others at most: batches are no closer together, unless they are full.
 
 A batch costs some 12 CPU-ms whatever it holds: longer waits cost less, and findings come later.
