@@ -2,11 +2,13 @@
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
 
 # Underscores are no part of a host's name, and Docker's names have them.
 LABEL = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 LONGEST_NAME = 253
-NO_HOST = "must be a host's name or address, without scheme, port and brackets"
 
 
 def is_host(text: str) -> bool:
@@ -42,3 +44,13 @@ def _is(kind: type[IPv4Address | IPv6Address], text: str) -> bool:
     except AddressValueError:
         return False
     return True
+
+
+def _one_host(text: str) -> str:
+    if not is_host(text):
+        raise ValueError("must be a host's name or address, without scheme, port and brackets")
+    return text
+
+
+Host = Annotated[str, Field(min_length=1), AfterValidator(_one_host)]
+"""A host's name or address in the configuration."""

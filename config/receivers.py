@@ -15,7 +15,7 @@ from pydantic import ConfigDict, Field, SecretStr, field_validator, model_valida
 
 from rebalance_monitor.config.detection import Section
 from rebalance_monitor.config.durations import Duration, Lasting
-from rebalance_monitor.config.hosts import NO_HOST, is_host, to_ascii
+from rebalance_monitor.config.hosts import Host, is_host, to_ascii
 from rebalance_monitor.config.kafka.clients import FreeForm
 from rebalance_monitor.config.kafka.topics import writable_topic
 from rebalance_monitor.config.secrets import read_secret
@@ -256,20 +256,13 @@ class Email(WayOut):
 
     to: tuple[str, ...] = Field(min_length=1, description="Recipients.")
     sender: str = Field(min_length=1, description="The From address.")
-    host: str = Field(default="localhost", min_length=1, description="SMTP server.")
+    host: Host = Field(default="localhost", description="SMTP server.")
     port: int = Field(default=587, ge=1, le=65535, description="Its port.")
     security: Literal["starttls", "tls", "none"] = Field(
         default="starttls", description="Transport security."
     )
     username: str = Field(default="", description="User, if the server requires one.")
     password: SecretStr | None = Field(default=None, description="The user's password.")
-
-    @field_validator("host")
-    @classmethod
-    def _one_host(cls, host: str) -> str:
-        if not is_host(host):
-            raise ValueError(NO_HOST)
-        return host
 
     @model_validator(mode="after")
     def _one_login(self) -> Self:

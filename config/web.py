@@ -11,7 +11,7 @@ from typing import Self
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from rebalance_monitor.config.detection import Section
-from rebalance_monitor.config.hosts import NO_HOST, is_host
+from rebalance_monitor.config.hosts import Host
 from rebalance_monitor.config.secrets import read_secret
 from rebalance_monitor.config.texts import NO_HEADER, fits_header
 
@@ -26,9 +26,8 @@ class Web(Section):
         default=True,
         description="Serve them; a port that is taken is warned of and does not stop the monitor.",
     )
-    host: str = Field(
+    host: Host = Field(
         default="127.0.0.1",
-        min_length=1,
         description="Address to listen on; beyond loopback it needs `token`, `token_file` or `proxies`.",
     )
     port: int = Field(default=8377, ge=0, le=65_535, description="Port to listen on; 0 takes a free one.")
@@ -50,13 +49,6 @@ class Web(Section):
         description="Address under which people open the page; links in alerts start with it. Empty: `host` "
         "and `port`, where `host` is one that other machines reach.",
     )
-
-    @field_validator("host")
-    @classmethod
-    def _one_host(cls, host: str) -> str:
-        if not is_host(host):
-            raise ValueError(NO_HOST)
-        return host
 
     @field_validator("proxies")
     @classmethod

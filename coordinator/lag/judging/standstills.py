@@ -145,8 +145,9 @@ class Standstills:
             verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
             if verdict in _STANDS_STILL and _is_early(track, consumed, settled, lag.at):
                 continue
-            wide = windows.window(track, reader.owner, least, every)
-            if verdict is Verdict.BEHIND and (one.waits_for_transaction or _keeps_up(one, wide)):
+            if verdict is Verdict.BEHIND and (
+                one.waits_for_transaction or _keeps_up(one, windows.window(track, reader.owner, least, every))
+            ):
                 continue
             found[verdict].append(Hit(topic, one, track, reader))
         if self._settings.may_pause(group):
