@@ -120,9 +120,12 @@ class Commits:
             self._advance(at)
 
     def commit(self, at: float, member: Member) -> None:
-        """Commit at `at`, if there is something to commit (or unchanged offsets are repeated)."""
+        """Commit at `at`, if there is something to commit (or unchanged offsets are repeated).
+
+        A coordinator that is away, or awaits SyncGroup, accepts none.
+        """
         mode = self._plan.mode
-        if not self.owned or mode is Mode.NEVER:
+        if not self.owned or mode is Mode.NEVER or not self._group.accepts:
             return
         offsets = self._ends.at(min(at, self._works_until))
         if offsets == self._offsets and not (self._family.commits_idle and mode in _AUTO):
