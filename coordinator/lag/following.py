@@ -242,19 +242,20 @@ class Lag:
         # The order is that of the groups: most have nothing to be judged, and are passed over.
         concerned = self._concerned()
         everyone = self.board.groups.items()
-        concerned.update([group for group, one in everyone if one.went_back])
+        losing = self.board.noticed.losing | {group for group, one in everyone if one.went_back}
         if sample.earliest:
-            concerned.update([group for group, one in everyone if one.near])
-        for group, consumed in everyone if concerned else ():
+            losing.update([group for group, one in everyone if one.near])
+        for group, consumed in everyone if concerned or losing else ():
             if group in concerned:
                 found += self._check(group, consumed, sample, summaries.get(group, {}), busy)
+            elif group in losing:
+                found += self._losses.on_sample(group, consumed, sample)
         return found
 
     def _concerned(self) -> set[str]:
-        """Return the groups that have something open, or of which something may have to be said."""
-        noticed = self.board.noticed
+        """Return the groups that have something open, or of which more than a loss may have to be said."""
         parts = (self._losses, self._costs, self._rebalances, self._judging)
-        return noticed.suspected.union(noticed.losing, *(one.concerned() for one in parts))
+        return self.board.noticed.suspected.union(*(one.concerned() for one in parts))
 
     def _check(
         self,

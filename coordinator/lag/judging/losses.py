@@ -21,7 +21,7 @@ from rebalance_monitor.coordinator.lag.retention import FOLLOWED, follow, left_m
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import PartitionLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
+
+    Followed = tuple[int, str, PartitionLag]
+    """Place, topic and lag of one of a group's partitions."""
 
 
 class Change(NamedTuple):
@@ -74,8 +77,9 @@ class Losses:
         consumed.went_back.clear()
         if sample.earliest:
             found += self._cut(group, consumed, sample)
-            found += self._lost(group, consumed, sample)
-            found += self._expiring(group, consumed, sample)
+            places = list(_each(consumed))
+            found += self._lost(group, consumed, sample, places)
+            found += self._expiring(group, consumed, sample, places)
         return found
 
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
@@ -142,9 +146,11 @@ class Losses:
             self._loss_finding(Kind.RECORDS_LOST, group, anchor, sample.at, lost, details=details),
         ]
 
-    def _lost(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
+    def _lost(
+        self, group: str, consumed: Consumed, sample: EndsSample, places: Sequence[Followed]
+    ) -> list[Finding]:
         changes = []
-        for place, topic, one in _each(consumed):
+        for place, topic, one in places:
             begin = sample.begin(topic, one.partition)
             # A commit that is newer than the answer may be of records that were there then.
             if begin < 0 or one.committed_at > sample.asked_at:
@@ -162,10 +168,12 @@ class Losses:
         details = _place(worst, changes) | lost | _offsets(worst)
         return [self._loss_finding(Kind.RECORDS_LOST, group, anchor, sample.at, changes, details=details)]
 
-    def _expiring(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
+    def _expiring(
+        self, group: str, consumed: Consumed, sample: EndsSample, places: Sequence[Followed]
+    ) -> list[Finding]:
         near = []
         followed, consumed.near = consumed.near, {}
-        for place, topic, one in _each(consumed):
+        for place, topic, one in places:
             begin = sample.begin(topic, one.partition)
             gap = one.offset - begin
             if begin < 0 or gap < 0 or not one.records or gap >= FOLLOWED * one.records:
@@ -238,7 +246,7 @@ def _offsets(worst: Change) -> Details:
     return {"committed_offset": worst.lag.offset, "earliest_offset": worst.other}
 
 
-def _each(consumed: Consumed) -> Iterator[tuple[int, str, PartitionLag]]:
+def _each(consumed: Consumed) -> Iterator[Followed]:
     """Yield place, topic and lag of each partition."""
     topics = consumed.lag.topics if consumed.lag is not None else {}
     found = ((topic, one) for topic, topic_lag in topics.items() for one in topic_lag.partitions)
