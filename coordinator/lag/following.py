@@ -246,14 +246,14 @@ class Lag:
         if sample.earliest:
             losing.update([group for group, one in everyone if one.near])
         for group, consumed in everyone if concerned or losing else ():
-            if group in concerned:
-                found += self._check(group, consumed, sample, summaries.get(group, {}), busy)
-            elif group in losing:
+            if group in concerned or group in losing:
                 found += self._losses.on_sample(group, consumed, sample)
+            if group in concerned:
+                found += self._check(group, consumed, summaries.get(group, {}), busy)
         return found
 
     def _concerned(self) -> set[str]:
-        """Return the groups that have something open, or of which more than a loss may have to be said."""
+        """Return the groups of which something is open, or a window may be full."""
         parts = (self._losses, self._costs, self._rebalances, self._judging)
         return self.board.noticed.suspected.union(*(one.concerned() for one in parts))
 
@@ -261,12 +261,10 @@ class Lag:
         self,
         group: str,
         consumed: Consumed,
-        sample: EndsSample,
         summary: Mapping[str, Any],
         busy: Collection[str],
     ) -> list[Finding]:
-        found = self._losses.on_sample(group, consumed, sample)
-        found += self._costs.on_sample(group, consumed)
+        found = self._costs.on_sample(group, consumed)
         found += self._rebalances.on_sample(group, consumed, summary, self.board.arrived)
         if summary.get("state") == Status.EMPTY:
             self._rebalances.forget(group)
