@@ -230,7 +230,10 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
             prior[Way.LEFT] *= by.never_leaves
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
-    if one.heard >= 0 and one.last_active - one.heard > 2 * one.usual >= 0:
+    if one.lived_on and not one.returned:
+        # It died in the midst of a stall, and stalls are as rare as they are.
+        prior[Way.DIED] = min(prior[Way.DIED], shares[Way.STALLED])
+    elif one.heard >= 0 and one.last_active - one.heard > 2 * one.usual >= 0:
         # It lived on for longer than it commits apart: its application had stalled before.
         prior[Way.DIED] *= by.stalled_first
     if one.deaf >= 0:

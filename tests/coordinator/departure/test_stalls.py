@@ -88,6 +88,23 @@ def test_one_that_may_have_had_no_work_or_that_had_rejoined_is_not_known_to_have
     assert not any(lived_on(replace(leaked(203_000, 200_000, work=HAD_WORK), phase=(-1, -1))))
 
 
+@quick
+@given(late=st.integers(500, 4_500), lull=st.integers(0, 5_400), static=st.booleans())
+@pytest.mark.parametrize(("session", "poll"), [(10_000, 30_000), (30_000, 120_000)])
+def test_a_stall_that_lasts_for_the_interval_is_no_death_in_its_midst_though_members_of_the_group_often_die(
+    session: int, poll: int, late: int, lull: int, *, static: bool
+) -> None:
+    """Ends show that it outlived its session, so that a death must have come after the stall began."""
+    trace = Trace(poll + late + session * static + 900, (5_000,) * 8, commits=80)
+    one = Departed(session, poll, 250_000, trace, "librdkafka", static=static, went_on=True, work=HAD_WORK)
+    kept = (Trace(700, (5_000,) * 8, commits=80),) * 2
+    removed = (replace(one, removed=(200, 1_600), lull=lull),)
+    known = with_stalls(Evidence(250_000, 0, removed, kept, 2, 0, poll, session, phase=(200, 1_600)))
+    assert [one.lived_on for one in known.departed] == [True]
+    found = explain(replace(known, ways=(0.0, 3.0, 0.0, 0.0, 0.0, 0.0)))
+    assert way(found) == (Way.STALLED, pytest.approx(1, abs=0.2))
+
+
 @pytest.mark.parametrize("unmoved", [1, 2])
 def test_one_that_made_no_progress_and_then_no_commit_for_its_interval_stalled(unmoved: int) -> None:
     """aiokafka commits on while its application stalls, unless that commits by a timer of its own."""
