@@ -20,7 +20,7 @@ from rebalance_monitor.engine.batch.batches import batch_of
 from rebalance_monitor.engine.batch.step import Extent, OpenShard, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -83,12 +83,16 @@ class Core:
         return Census(len(self.shards), len(groups), sum(1 for group in groups if group.members), age)
 
     def _outputs(
-        self, rows: Mapping[int, Sequence[Row]], now: int, newest: int, extent: Extent
+        self, rows: dict[int, list[Row]], now: int, newest: int, extent: Extent
     ) -> Iterator[tuple[int, Output]]:
+        """Yield what each shard gives; `rows` is emptied on the way."""
         yield from self._failed
         self._failed = []
+        resting = []
         for number, shard in self.shards.items():
-            own = rows.get(number, ())
+            own = rows.pop(number, [])
+            if not own:
+                resting.append(number)
             outputs = shard.advance(own, now, ticks=True, newest=newest, extent=extent)
             if own or len(outputs) > 1:
                 # The clock alone gives the shard's counters, and nothing else where no group is due.
@@ -97,7 +101,7 @@ class Core:
                 yield number, output
             for stat in measured(shard.state, own, now, self._bytes.get(number, 0)) if own else ():
                 yield number, stat
-        if resting := [number for number in self.shards if number not in rows]:
+        if resting:
             # One summary stands for all that had no rows: of an idle topic it would be fifty.
             first, kept = resting[0], sum(self._bytes.get(number, 0) for number in resting)
             for stat in measured(self.shards[first].state, (), now, kept):

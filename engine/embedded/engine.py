@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import structlog
@@ -200,9 +201,11 @@ class _Turns:
         self._kept.begin(Begun(self._number, fed.now, limited, dict(fed.until)))
         batch = self._core.apply(fed.records, fed.now, fed.extent)
         applied = time.monotonic()
+        self._records += sum(part.num_rows for part in fed.records)
+        # The writer needs the memory, and the next batch.
+        fed = replace(fed, records=())
         self._writer.apply(BatchKey(self._kept.query, self._number), batch)
         self._number, self._last = self._number + 1, fed
-        self._records += sum(part.num_rows for part in fed.records)
         written = time.monotonic()
         if self._records >= STATE_RECORDS or written - self._kept_at >= STATE_S:
             self._commit(fed)

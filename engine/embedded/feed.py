@@ -15,7 +15,6 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.cluster.clients.reader import BATCH_BYTES
 from rebalance_monitor.engine.batch.step import Extent
 
 if TYPE_CHECKING:
@@ -42,14 +41,22 @@ NAP_S = 0.5
 SHORT_S = 0.05
 PATIENCE_S = 1.0
 
-MOST_CUTS = 4
-"""While much is to be read, a batch holds so many times the rows that the reader cuts at once."""
+HISTORY_BYTES = 12_000_000
+"""While much is to be read, a batch holds cuts of the reader with so many bytes of keys and values together.
+
+Of usual commits that is some 130,000 records, four cuts; of large records it is one cut.
+"""
 
 FETCHING = {
     # A fetch waits for more records up to 50 ms: without it the client's thread takes an eighth of a core.
     "fetch.min.bytes": "1000000",
     "fetch.wait.max.ms": "50",
-    "queued.max.messages.kbytes": "16384",
+    # What is asked for while the queue has room comes on top, by default 50 MB of it, and a small message
+    # takes several times its bytes.
+    "queued.max.messages.kbytes": "4096",
+    "fetch.max.bytes": "4000000",
+    # The queue is empty long before the client would look again, after a second.
+    "fetch.queue.backoff.ms": "20",
 }
 """librdkafka's settings for a reader that follows the topic."""
 
@@ -86,6 +93,7 @@ class Feed:
         self._wall_ms = wall_ms
         self._due = self._free_at = self._ended = time.monotonic()
         self._cuts: list[pa.RecordBatch] = []
+        self._bytes = 0
 
     def next(self) -> Fed:
         """Return the next batch, perhaps without records. Blocks, but not for long once `stop` is set."""
@@ -131,18 +139,20 @@ class Feed:
     def _is_full(self) -> bool:
         """Whether the batch has as much as it may have; what the reader has is cut where only that is."""
         reader = self._reader
-        if reader.is_full and reader.bytes < BATCH_BYTES and len(self._cuts) < MOST_CUTS - 1:
+        if reader.is_full and self._bytes + reader.bytes < HISTORY_BYTES:
             self._cuts.append(self._cut())
         return reader.is_full
 
     def _taken(self) -> tuple[pa.RecordBatch, ...]:
         if self._reader.rows:
             self._cuts.append(self._cut())
-        found, self._cuts = tuple(self._cuts), []
+        found = tuple(self._cuts)
+        self._cuts, self._bytes = [], 0
         return found
 
     def _cut(self) -> pa.RecordBatch:
         self._throttle(self._reader.bytes)
+        self._bytes += self._reader.bytes
         return self._reader.cut()
 
     def _throttle(self, taken: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 from rebalance_monitor.engine.batch.step import Extent
-from rebalance_monitor.engine.embedded.feed import MOST_CUTS, NAP_S, WAIT_S, Feed
+from rebalance_monitor.engine.embedded.feed import NAP_S, WAIT_S, Fed, Feed
 from tests.cluster.clients.test_reader import Consumer, Message, eof
 
 if TYPE_CHECKING:
@@ -112,15 +112,30 @@ def test_a_record_that_comes_just_after_a_batch_waits_for_others() -> None:
     assert consumer.asked[1][1] > WAIT_S
 
 
-def test_a_batch_of_history_holds_several_cuts_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def history(records: int, monkeypatch: pytest.MonkeyPatch) -> list[Fed]:
+    """Batches that may have the bytes of `records`, of 40 that are there; the reader cuts after two."""
+    size = len(Message(0)) + len(Message(0).key())
     monkeypatch.setattr("rebalance_monitor.cluster.clients.reader.BATCH_ROWS", 2)
+    monkeypatch.setattr("rebalance_monitor.engine.embedded.feed.HISTORY_BYTES", records * size)
     found = feed(Ends({0: 40}), *([Message(at), Message(at + 1)] for at in range(0, 40, 2)))
     batches = [found.next()]
     while batches[-1].extent is Extent.LIMITED:
         batches.append(found.next())
     read = [batch.column("offset").to_pylist() for one in batches for batch in one.records]
     assert [offset for some in read for offset in some] == list(range(40))
-    assert [len(one.records) for one in batches[:-1]] == [MOST_CUTS] * (len(batches) - 1)
     assert [one.until[0] for one in batches] == [
         one.records[-1].column("offset")[-1].as_py() + 1 for one in batches
     ]
+    return batches
+
+
+def test_a_batch_of_history_holds_cuts_up_to_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = history(10, monkeypatch)
+    assert [sum(cut.num_rows for cut in one.records) for one in batches] == [10] * 4
+    assert all(len(one.records) > 1 for one in batches)
+
+
+def test_a_batch_of_history_whose_first_cut_has_all_its_bytes_holds_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert {len(one.records) for one in history(1, monkeypatch)} == {1}
