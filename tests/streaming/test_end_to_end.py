@@ -27,7 +27,7 @@ from rebalance_monitor.lab.scenario.traffic import Traffic
 from rebalance_monitor.lab.suite.job import Job
 from rebalance_monitor.lab.workers.families import FAMILIES
 from rebalance_monitor.lab.workers.flags import Flags
-from tests.streaming.support.undisturbed import both, findings_of_topic, record_driven, require_by_looks
+from tests.streaming.support.undisturbed import both, findings_of_topic, record_driven, require_by_samples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,9 +124,10 @@ def test_a_killed_member_is_named_and_a_second_start_goes_on(
         assert job._process.wait(PATIENCE_S) == 0
     found_ids = [finding.id for finding in told(job)]
     assert len(set(found_ids)) == len(found_ids)
-    ours, expected = both(told(job), findings_of_topic(lab_broker.bootstrap), {group})
+    alone = findings_of_topic(lab_broker.bootstrap)
+    ours, expected = both(told(job), alone, {group})
     assert set(ours) == {entry for entry in expected if entry[2] in set(found_ids)}
-    require_by_looks(told(job))
+    require_by_samples(told(job), alone)
     table = files(Storage(job.storage).findings)
     assert sorted(i for path in table for i in pq.ParquetFile(path).read(["id"])["id"].to_pylist()) == sorted(
         found_ids

@@ -34,7 +34,7 @@ from tests.streaming.support.undisturbed import (
     findings_of_topic,
     left_open,
     record_driven,
-    require_by_looks,
+    require_by_samples,
 )
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Rig:
         wait_until(whole, PATIENCE_S, 0.5)
         told, expected = both(self.told(), found, self.groups)
         assert told == expected, sorted(set(told) ^ set(expected))
-        require_by_looks(self.told())
+        require_by_samples(self.told(), found)
         assert wait_until(lambda: not left_open(self.told()), PATIENCE_S, 0.5), left_open(self.told())
         ids = [finding.id for finding in self.told()]
         assert len(set(ids)) == len(ids)

@@ -1,4 +1,4 @@
-"""The comparison itself: what looks decide is left to them, and nothing else is."""
+"""The comparison itself: what samples decide is left to them, and nothing else is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.lag.costs.incidents import Costs
 from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.coordinator.refine.reattribution import SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
-from tests.streaming.support.undisturbed import both, require_by_looks
+from tests.streaming.support.undisturbed import both, require_by_samples
 
 GROUPS = {"g"}
 
@@ -48,11 +48,46 @@ def test_samples_decide_departures_only_where_they_timed_the_join_phase() -> Non
     ours, expected = both(told, found, GROUPS)
     assert ours == expected
     assert ("g", POLL.value, "poll_interval_exceeded2") in ours
-    require_by_looks(told)
+    require_by_samples(told, found)
     ours, expected = both(told[:-1], found, GROUPS)
     assert ours != expected
     ours, expected = both(told[1:], found, GROUPS)
     assert ours != expected
+
+
+def test_samples_decide_a_departure_also_where_no_sentence_of_its_cause_says_so() -> None:
+    """A generation that failed began the sessions anew, which no text says."""
+    found = [rebalance(1, looked=False, confidence=0.5)]
+    told = [rebalance(1, looked=False), gone(1, SESSION)]
+    ours, expected = both(told, found, GROUPS)
+    assert ours == expected
+    require_by_samples(told, found)
+    with pytest.raises(AssertionError):
+        require_by_samples(told[:1], found)
+
+
+def test_samples_decide_departures_of_a_group_that_is_left_empty() -> None:
+    empty = replace(rebalance(1, looked=False), kind=Kind.GROUP_EMPTY)
+    told = [replace(empty, causes=rebalance(1, looked=True, confidence=0.5).causes)]
+    ours, expected = both(told, [empty, gone(1, SESSION)], GROUPS)
+    assert ours == expected
+    require_by_samples(told, [empty, gone(1, SESSION)])
+
+
+def test_the_end_of_a_storm_is_compared_unless_the_clock_decided_it() -> None:
+    opened = replace(gone(1, Kind.STORM), phase="opened", incident="s", details={})
+    ended = replace(opened, id="ended", phase="resolved", at=300)
+    ours, expected = both([opened, ended], [opened], GROUPS)
+    assert ours == expected != []
+    ours, expected = both(
+        [opened, ended, rebalance(301, looked=False)], [opened, rebalance(301, looked=False)], GROUPS
+    )
+    assert ours != expected
+
+
+def test_what_a_rebalance_cost_may_stand_beside_it() -> None:
+    cost = replace(gone(1, Kind.REBALANCE_COST), causes=())
+    require_by_samples([rebalance(1, looked=True), gone(1, SESSION), cost], [rebalance(1, looked=False)])
 
 
 @pytest.mark.parametrize(
@@ -65,11 +100,11 @@ def test_samples_decide_departures_only_where_they_timed_the_join_phase() -> Non
 )
 def test_findings_of_samples_must_be_published_once(told: list[Finding]) -> None:
     with pytest.raises(AssertionError):
-        require_by_looks(told)
+        require_by_samples(told, [rebalance(1, looked=False)])
 
 
 def test_findings_of_which_samples_are_not_sure_may_be_missing() -> None:
-    require_by_looks([rebalance(1, looked=True, confidence=0.3)])
+    require_by_samples([rebalance(1, looked=True, confidence=0.3)], [rebalance(1, looked=False)])
 
 
 def test_what_the_ends_add_to_an_open_storm_is_left_out_and_what_records_add_is_not() -> None:

@@ -12,7 +12,6 @@ from rebalance_monitor.coordinator.findings.finding import finding_id
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import DrivenBy, Kind, Scope
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
-from rebalance_monitor.coordinator.refine.reattribution import LISTED, SAMPLED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Row, decode_batch
@@ -67,14 +66,40 @@ def _findings(outputs: Iterable[Output]) -> list[Finding]:
 
 
 def both(
-    told: Sequence[Finding], found: Iterable[Finding], groups: set[str]
+    told: Sequence[Finding], found: Sequence[Finding], groups: set[str]
 ) -> tuple[list[Decided], list[Decided]]:
     """What a job published and what the coordinator alone found, to be compared.
 
-    By which limit a member went whose barrier looks have timed is left out: see `require_by_looks`.
+    Left out is by which limit a member went where the job knew more (see `require_by_samples`), and the end
+    of a storm that no record followed: the clock decides it, and the job's ran on.
     """
-    looked = {finding.id for finding in told if _by_looks(finding)}
-    return record_driven(told, groups, looked), record_driven(found, groups, looked)
+    again = judged_again(told, found)
+    newest: dict[str | None, int] = {}
+    for one in found:
+        if not _ends_a_storm(one):
+            newest[one.group] = max(one.at, newest.get(one.group, one.at))
+
+    def compared(findings: Sequence[Finding]) -> list[Decided]:
+        by_records = [
+            one for one in findings if not _ends_a_storm(one) or one.at <= newest.get(one.group, -1)
+        ]
+        return record_driven(by_records, groups, again)
+
+    return compared(told), compared(found)
+
+
+def _ends_a_storm(finding: Finding) -> bool:
+    return finding.kind is Kind.STORM and finding.phase == "resolved"
+
+
+def judged_again(told: Iterable[Finding], found: Iterable[Finding]) -> set[str]:
+    """Ids of findings of which a job says otherwise than records alone why members went.
+
+    Samples bound join phases and removals, show generations that failed, outages, and what waited for a
+    member. What was sampled while no job ran is not known to anybody.
+    """
+    plain = {finding.id: _of_members(finding) for finding in found}
+    return {one.id for one in told if _of_members(one) != plain.get(one.id, _of_members(one))}
 
 
 def left_open(told: Sequence[Finding]) -> list[tuple[str, str]]:
@@ -94,12 +119,13 @@ def left_open(told: Sequence[Finding]) -> list[tuple[str, str]]:
     ]
 
 
-def require_by_looks(told: Sequence[Finding]) -> None:
-    """Where looks timed a barrier what they say of each member stands beside it, once, if they are sure."""
-    for rebalance in told:
-        by_looks = _by_looks(rebalance)
-        for name in {cause.member_id for cause in by_looks}:
-            causes = [cause for cause in by_looks if cause.member_id == name]
+def require_by_samples(told: Sequence[Finding], found: Sequence[Finding]) -> None:
+    """What a job that knew more says of each member that went stands beside it, once, if it is sure."""
+    again = judged_again(told, found)
+    for rebalance in (finding for finding in told if finding.id in again):
+        of_members = _of_members(rebalance)
+        for name in {cause.member_id for cause in of_members}:
+            causes = [cause for cause in of_members if cause.member_id == name]
             stands = [one.kind for one in told if _stands_beside(one, rebalance, name)]
             assert len(stands) <= 1
             # What was away meanwhile may have lowered confidences since.
@@ -109,13 +135,16 @@ def require_by_looks(told: Sequence[Finding]) -> None:
 
 
 def _stands_beside(finding: Finding, rebalance: Finding, member: str | None) -> bool:
-    return finding.details.get("rebalance") == rebalance.id and finding.causes[0].member_id == member
+    # What a rebalance cost stands beside it too, and names no cause.
+    about = [cause.member_id for cause in finding.causes[:1]]
+    return finding.details.get("rebalance") == rebalance.id and about == [member]
 
 
-def _by_looks(finding: Finding) -> list[CauseEntry]:
-    if finding.kind is not Kind.REBALANCE:
+def _of_members(finding: Finding) -> list[CauseEntry]:
+    """The causes that name a member, of a finding beside which others stand about members that went."""
+    if finding.kind not in {Kind.REBALANCE, Kind.GROUP_EMPTY}:
         return []
-    return [cause for cause in finding.causes if SAMPLED in cause.why or LISTED in cause.why]
+    return [cause for cause in finding.causes if cause.member_id]
 
 
 def record_driven(found: Iterable[Finding], groups: set[str], without: Collection[str] = ()) -> list[Decided]:
