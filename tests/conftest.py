@@ -1,11 +1,15 @@
 """What all tests share: a real broker, a real Spark session, and an honest account of what did not run.
 
 A run ends with a table of the tests that were skipped or left out, and why. With REQUIRE_ALL=1 a skip is a
-failure: continuous integration must not pass because something was missing.
+failure: continuous integration must not pass because something was missing. From TESTS_END_AT on (seconds
+since the epoch) no test begins; one that still runs a minute later is interrupted.
 """
 
+import math
 import os
 import signal
+import threading
+import time
 from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING
@@ -26,6 +30,7 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
+OVERTIME_S = 60.0
 # Why a marker's tests were left out: the command that runs them.
 LEFT_OUT = {
     "slow": "make test-slow",
@@ -104,6 +109,25 @@ def spark() -> Iterator["SparkSession"]:
     session = start_session("rebalance-monitor-tests", {}, resolve_spark_kafka(*installed_spark()))
     yield session
     session.stop()
+
+
+def _seconds_left() -> float:
+    return float(os.environ.get("TESTS_END_AT", "inf")) - time.time()
+
+
+def pytest_sessionstart() -> None:
+    """Interrupt what runs long after the end, in this process alone: others are the servers of its tests."""
+    if math.isfinite(left := _seconds_left()):
+        main = threading.main_thread().ident or 0
+        timer = threading.Timer(max(0.0, left + OVERTIME_S), signal.pthread_kill, (main, signal.SIGINT))
+        timer.daemon = True
+        timer.start()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Begin no other test where no time is left."""
+    if nextitem is not None and _seconds_left() <= 0:
+        item.session.shouldstop = "no time is left, the rest did not run"
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:

@@ -1,7 +1,7 @@
 """What .ci/run makes of suites that pass, fail once or twice, cannot be collected, or are cut by its limit.
 
-make and pytest are the real ones, on a project of a few tests. A test that is to be cut has `timeout` believe
-that its limit has come, by the signal of its own timer: so no limit is too short for a busy machine.
+make and pytest are the real ones, on a project of a few tests. A test after which no time is left says so
+itself: no limit is too short for a busy machine.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 RUN = Path(__file__).parents[1] / ".ci" / "run"
+CONFTEST = Path(__file__).with_name("conftest.py")
 MAKEFILE = f"""
 test:
 \t@{sys.executable} -m pytest -ra -m "not slow" $(ARGS)
@@ -34,12 +35,8 @@ FAILS_ONCE = (
     "    seen.touch()\n"
     "    assert was_seen\n"
 )
-CUT = (
-    "def test_{name}():\n"
-    "    import os, signal, time\n"
-    "    os.kill(os.getpgrp(), signal.SIGALRM)\n"
-    "    time.sleep(600)\n"
-)
+LAST = "def test_{name}():\n    import os\n    os.environ['TESTS_END_AT'] = '1'\n"
+KILLED = "def test_{name}():\n    import os\n    os.kill(os.getpid(), 9)\n"
 BROKEN = "import no_such_module\n"
 
 
@@ -51,6 +48,7 @@ class Suites:
         (folder / "tests").mkdir()
         (folder / ".ci").mkdir()
         shutil.copy(RUN, folder / ".ci" / "run")
+        shutil.copy(CONFTEST, folder / "tests" / "conftest.py")
         (folder / "Makefile").write_text(MAKEFILE)
         (folder / "pytest.ini").write_text(INI)
 
@@ -108,22 +106,25 @@ def test_what_fails_once_and_passes_alone_is_named_and_what_fails_twice_fails_th
     assert "1 failed, 1 passed" in suites.said
 
 
-def test_a_stage_that_is_cut_names_what_failed_and_fails_the_run_whatever_passed(suites: Suites) -> None:
-    code, last = suites.run({"a": FAILS_ONCE}, {"b": PASSES, "c": FAILS_ONCE, "d": CUT, "e": PASSES})
+def test_a_stage_without_time_names_what_failed_and_fails_the_run_whatever_passed(suites: Suites) -> None:
+    code, last = suites.run({"a": FAILS_ONCE}, {"b": PASSES, "c": FAILS_ONCE, "d": LAST, "e": PASSES})
     assert code == 1
     assert last[0].startswith("failed once, passed alone: tests/test_a.py::test_a")
     assert last[1].startswith("FAILED tests/test_c.py::test_c")
     assert closings(last[2:]) == [
         "test: 1 failed, 4 deselected",
-        "test-slow: stopped at its limit, the rest did not run:",
-        "test-slow: 1 failed, 1 passed, 1 deselected",
+        "test-slow: did not reach its end, the rest did not run",
+        "test-slow: 1 failed, 2 passed, 1 deselected",
     ]
 
 
-def test_a_stage_that_is_cut_fails_the_run_where_nothing_failed(suites: Suites) -> None:
-    code, last = suites.run({"a": CUT}, {"b": PASSES})
+@pytest.mark.parametrize("body", [LAST, KILLED], ids=["without time", "killed"])
+def test_a_stage_that_did_not_reach_its_end_fails_the_run_where_nothing_failed(
+    suites: Suites, body: str
+) -> None:
+    code, last = suites.run({"a": body, "b": PASSES}, {"c": PASSES})
     assert code == 1
-    assert closings(last)[0] == "test: stopped at its limit, the rest did not run:"
+    assert last[0] == "test: did not reach its end, the rest did not run"
 
 
 def test_what_could_not_be_collected_is_not_made_good_by_the_same_file_alone(suites: Suites) -> None:

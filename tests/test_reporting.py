@@ -1,4 +1,4 @@
-"""A run says what did not run and why, and REQUIRE_ALL=1 lets nothing pass by being skipped."""
+"""A run says what did not run and why. Nothing passes by being skipped (REQUIRE_ALL=1) or cut short."""
 
 from pathlib import Path
 
@@ -60,3 +60,14 @@ def test_a_required_module_may_not_skip_itself(
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile("import pytest\npytest.importorskip('no_such_library')\n")
     assert pytester.runpytest_subprocess().ret != pytest.ExitCode.OK
+
+
+def test_a_test_that_runs_on_long_after_the_end_is_interrupted(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TESTS_END_AT", "1")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile("import time\n\ndef test_long():\n    time.sleep(600)\n")
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*KeyboardInterrupt*"])
