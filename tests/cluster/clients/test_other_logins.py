@@ -1,4 +1,4 @@
-"""The logins of the docs that test_security.py does not try, each for every client, by `make chaos`."""
+"""The logins of the docs that test_security.py does not try for every client, by `make chaos`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("way", ["scram256", "plain", "pkcs12"])
+@pytest.mark.parametrize("way", ["jks", "scram256", "plain", "pkcs12"])
 def test_every_client_logs_in(broker: SecuredBroker, tmp_path: Path, way: str) -> None:
     require_doctor(broker, tmp_path / "doctor", way)
     require_local_clients(broker, tmp_path / "local", way)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -23,7 +23,6 @@ from tests.processes import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [
     pytest.mark.slow,
@@ -150,39 +149,53 @@ def test_a_server_that_is_no_broker_and_one_that_is_mute(monkeypatch: pytest.Mon
             require_answer({"bootstrap.servers": address})
 
 
-def named(plain: int, wrong: int, controller: int, advertised: str) -> dict[str, str]:
-    """Return the settings of a broker that names itself at `advertised` to those who come by port `wrong`."""
-    listeners = f"PLAINTEXT://127.0.0.1:{plain},WRONG://127.0.0.1:{wrong}"
-    return {
-        "listeners": f"{listeners},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{plain},WRONG://{advertised}",
-        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,WRONG:PLAINTEXT",
-    }
+class Misnamed(NamedTuple):
+    """A broker's address, and those where it names itself as what cannot be reached, or is no broker."""
+
+    plain: str
+    unknown: str
+    closed: str
+    strange: str
+    stranger: str
+
+
+@pytest.fixture(scope="module")
+def misnamed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Misnamed]:
+    plain, controller, *ports = free_ports(5)
+    with server(answers(bytes(60))) as stranger:
+        advertised = dict(zip("ABC", ("broker-7.invalid:9092", "127.0.0.1:1", stranger), strict=True))
+        own = f"PLAINTEXT://127.0.0.1:{plain}"
+        listeners = [f"{name}://127.0.0.1:{port}" for name, port in zip(advertised, ports, strict=True)]
+        names = [*advertised, "PLAINTEXT", "CONTROLLER"]
+        settings = {
+            "listeners": ",".join([own, *listeners, f"CONTROLLER://127.0.0.1:{controller}"]),
+            "advertised.listeners": ",".join([own, *(f"{one}://{at}" for one, at in advertised.items())]),
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listener.security.protocol.map": ",".join(f"{name}:PLAINTEXT" for name in names),
+        }
+        folder = tmp_path_factory.mktemp("misnamed")
+        with LabBroker(folder=folder, port=plain, settings=settings, offsets_partitions=4):
+            addresses = (f"127.0.0.1:{port}" for port in (plain, *ports))
+            yield Misnamed(*addresses, stranger)
 
 
 @pytest.mark.parametrize(
-    ("advertised", "why"),
+    ("by", "advertised", "why"),
     [
-        ("broker-7.invalid:9092", "The name of broker-7.invalid:9092 cannot be resolved"),
-        ("127.0.0.1:1", "Nothing"),
+        ("unknown", "broker-7.invalid:9092", "The name of broker-7.invalid:9092 cannot be resolved"),
+        ("closed", "127.0.0.1:1", "Nothing"),
     ],
 )
 def test_a_listener_that_a_broker_advertises_is_named_where_it_does_not_answer(
-    tmp_path: Path, advertised: str, why: str
+    misnamed: Misnamed, by: str, advertised: str, why: str
 ) -> None:
-    plain, wrong, controller = free_ports(3)
-    settings = named(plain, wrong, controller, advertised)
-    with LabBroker(folder=tmp_path, port=plain, settings=settings, offsets_partitions=4):
-        given = {"bootstrap.servers": f"127.0.0.1:{wrong}"}
-        require_answer(given)
-        cause = cause_of(given)
-        assert isinstance(cause, AWAY)
-        assert (
-            f"The brokers at 127.0.0.1:{wrong} answer and name {advertised} as one of them. {why}"
-            in cause.what
-        )
-        assert "advertised.listeners" in cause.remedy
+    address = getattr(misnamed, by)
+    given = {"bootstrap.servers": address}
+    require_answer(given)
+    cause = cause_of(given)
+    assert isinstance(cause, AWAY)
+    assert f"The brokers at {address} answer and name {advertised} as one of them. {why}" in cause.what
+    assert "advertised.listeners" in cause.remedy
 
 
 # librdkafka would end the process.
@@ -199,29 +212,26 @@ MET = (
 )
 
 
-def test_what_is_no_broker_at_an_advertised_address_is_named_before_a_client_meets_it(tmp_path: Path) -> None:
-    plain, wrong, controller = free_ports(3)
-    with server(answers(bytes(60))) as strange:
-        settings = named(plain, wrong, controller, strange)
-        with LabBroker(folder=tmp_path, port=plain, settings=settings):
-            done = subprocess.run(
-                [sys.executable, "-c", MET, f"127.0.0.1:{wrong}"],
-                env=environment(),
-                capture_output=True,
-                text=True,
-                timeout=180,
-                check=False,
-            )
-            require_answer({"bootstrap.servers": f"127.0.0.1:{plain}"})
-    said = f"The brokers at 127.0.0.1:{wrong} answer and name {strange} as one of them."
-    assert done.stdout.splitlines() == [f"{said} What answers at {strange} is no Kafka broker."] * 2, done
+def test_what_is_no_broker_at_an_advertised_address_is_named_before_a_client_meets_it(
+    misnamed: Misnamed,
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MET, misnamed.strange],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    require_answer({"bootstrap.servers": misnamed.plain})
+    stranger = misnamed.stranger
+    said = f"The brokers at {misnamed.strange} answer and name {stranger} as one of them."
+    assert done.stdout.splitlines() == [f"{said} What answers at {stranger} is no Kafka broker."] * 2, done
 
 
 def test_the_servers_count_as_answering_where_librdkafka_leaves_them_for_a_broker_that_does_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    misnamed: Misnamed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.STEPS_S", (0.0, 0.001))
     monkeypatch.setattr("rebalance_monitor.cluster.clients.trial.TIMEOUT_S", 2.0)
-    plain, wrong, controller = free_ports(3)
-    with LabBroker(folder=tmp_path, port=plain, settings=named(plain, wrong, controller, "127.0.0.1:1")):
-        assert brokers_of({"bootstrap.servers": f"127.0.0.1:{wrong}"}) == [("127.0.0.1", 1)]
+    assert brokers_of({"bootstrap.servers": misnamed.closed}) == [("127.0.0.1", 1)]

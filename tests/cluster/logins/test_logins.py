@@ -53,7 +53,7 @@ pytestmark = [
     pytest.mark.broker,
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
-TOKEN_S, TICKET, LASTS_S = 12, "20s", 45
+TOKEN_S, TICKET, LASTS_S = 12, "20s", 30
 
 
 @pytest.fixture(scope="module")
@@ -160,13 +160,6 @@ def require_doctor_names_clients(site: Site, tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
-def test_the_job_finds_what_happened(kerberos: Site, tmp_path: Path) -> None:
-    done = kerberos.verb(tmp_path, "run", "--available-now")
-    assert done.returncode == 0, done.stderr
-    assert ("orders", "rebalance") in findings((tmp_path / "data" / "findings.jsonl").read_text())
-
-
-@pytest.mark.spark
 def test_the_job_outlives_a_token_endpoint_that_is_away_and_reports_it(oauth: Site, tmp_path: Path) -> None:
     provider, told = oauth.prover, tmp_path / "data" / "findings.jsonl"
     assert isinstance(provider, IdentityProvider)
@@ -204,11 +197,6 @@ def require_local_clients(site: Site, tmp_path: Path) -> None:
     copying = site.command(tmp_path, "capture", str(copy), "--until-end", "--probe")
     assert require_capture(copying, copy) == records
     require_probe_and_ends(site.properties(), "orders")
-
-
-def findings(lines: str) -> set[tuple[str | None, str]]:
-    found = [json.loads(line) for line in lines.splitlines()]
-    return {(one.get("group"), one["kind"]) for one in found}
 
 
 def test_probe_and_ends_go_on_while_tokens_and_tickets_expire(oauth: Site, kerberos: Site) -> None:

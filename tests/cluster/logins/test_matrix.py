@@ -46,7 +46,7 @@ TRIED: dict[str, list[tuple[str, str]]] = {
     "SCRAM-SHA-512": [(SECURITY, "[scram]")],
     "SCRAM-SHA-256, PLAIN": [(OTHERS, "[scram256]"), (OTHERS, "[plain]")],
     "certificate: PEM": [(SECURITY, "[mutual_tls]")],
-    "certificate: JKS, PKCS#12": [(SECURITY, "[jks]"), (OTHERS, "[pkcs12]")],
+    "certificate: JKS, PKCS#12": [(OTHERS, "[jks]"), (OTHERS, "[pkcs12]")],
     "OAuth": [(LOGINS, "[oauth]")],
     "Kerberos": [(LOGINS, "[kerberos]")],
     "delegation token": [(LOGINS, "[token]")],
