@@ -1,17 +1,20 @@
-"""The demo, looked at with everything that SREs look with: Prometheus, the API, SQL, logs, contracts.
+"""The demo, looked at with everything that SREs look with: Prometheus, the API, SQL, logs, contracts, Slack.
 
-One run of real brokers, clients, faults and Spark, scraped by a real Prometheus from beginning to end.
+One run of the verb, with real brokers, clients, faults and Spark, scraped by a real Prometheus from beginning
+to end.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import signal
 import threading
 import time
 from collections import Counter, defaultdict
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -20,11 +23,12 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from rebalance_monitor.cli.main import run
 from rebalance_monitor.dashboard import queries
 from rebalance_monitor.engine.storage import storage_at
-from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import free_ports
-from rebalance_monitor.lab.suite.demo import stage
+from rebalance_monitor.lab.suite.demo import Stage
+from tests.alerts.support.slack_fake import HOOK, SlackFake
 from tests.deploy.test_prometheus import all_zero, answer, is_ready, panels, prometheus, wait_for
 from tests.programs import installed
 
@@ -33,7 +37,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rebalance_monitor.engine.storage import Storage
-    from rebalance_monitor.lab.suite.demo import Stage
 
 pytestmark = [
     pytest.mark.slow,
@@ -42,7 +45,6 @@ pytestmark = [
     pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
 ]
-KAFKA = "4.1.1"
 GROUP = "crash-loop-fast"
 DURATION_S = 400
 ASKED = ("cluster", "groups", f"group?group={GROUP}", "incidents", "findings")
@@ -65,7 +67,10 @@ WELL = {
 
 @dataclass
 class Seen:
-    """What was seen of one demo. statuses: of /readyz, as they changed; answered: of the API, by path."""
+    """What was seen of one demo. statuses: of /readyz, as they changed; answered: of the API, by path.
+
+    said: by the verb. sent: the texts that Slack took; refused: what it did not take.
+    """
 
     folder: Path
     statuses: list[int] = field(default_factory=list)
@@ -73,7 +78,9 @@ class Seen:
     answers: dict[tuple[str, str, str], list[dict[str, Any]]] = field(default_factory=dict)
     rules: list[dict[str, Any]] = field(default_factory=list)
     fired: set[str] = field(default_factory=set)
-    complete: bool = False
+    said: str = ""
+    sent: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
 
     @property
     def storage(self) -> Storage:
@@ -99,37 +106,23 @@ class Seen:
             pass
 
 
-class Receiver(BaseHTTPRequestHandler):
-    """A webhook that takes everything."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        self.send_response(200)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name there
-        pass
-
-
-@contextmanager
-def webhook() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
-
-
-@contextmanager
-def demo(home: Path, port: int) -> Iterator[Stage]:
-    """What `rebalance-monitor demo` plays, with its page at `port`, audits, and somebody to notify."""
-    with ExitStack() as stack:
-        environment = stack.enter_context(pytest.MonkeyPatch.context())
-        environment.setenv("REBALANCE_MONITOR_WEB__PORT", str(port))
-        environment.setenv("REBALANCE_MONITOR_AUDIT__EVERY_BATCHES", "2")
-        receiver = {"name": "hook", "webhook": {"url": stack.enter_context(webhook())}}
-        alerts = {"receivers": [receiver], "route": {"receiver": "hook", "group_wait": "1s"}}
-        broker = stack.enter_context(LabBroker(KAFKA, home / "broker", initial_delay_ms=3_000))
-        yield stage(broker, home, stack, alerts)
+def play(found: Seen, port: int) -> None:
+    """Run `rebalance-monitor demo` with its page at `port` and a Slack to notify, until an audit is there."""
+    complete, on_sigterm = Stage.complete, signal.getsignal(signal.SIGTERM)
+    command = ["demo", "--duration", f"{DURATION_S}s", "--folder", str(found.folder), "--slack-webhook"]
+    with (
+        SlackFake() as slack,
+        pytest.MonkeyPatch.context() as patch,
+        redirect_stdout(StringIO()) as said,
+        redirect_stderr(said),
+    ):
+        patch.setenv("REBALANCE_MONITOR_WEB__PORT", str(port))
+        patch.setenv("REBALANCE_MONITOR_AUDIT__EVERY_BATCHES", "2")
+        patch.setattr(Stage, "complete", lambda stage: complete(stage) and bool(found.audits()))
+        run([*command, slack.hook])
+        found.sent, found.refused = [posted.content["text"] for posted in slack.messages], slack.refused
+    signal.signal(signal.SIGTERM, on_sigterm)
+    found.said = said.getvalue()
 
 
 @pytest.fixture(scope="module")
@@ -138,19 +131,15 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     home = tmp_path_factory.mktemp("demo")
     (home / "prometheus").mkdir()
     (port,) = free_ports(1)
-    found, began = Seen(home), time.time()
+    found, began = Seen(home / "demo"), time.time()
     with (
         prometheus(home / "prometheus", f"127.0.0.1:{port}") as url,
         httpx.Client(base_url=url, timeout=20) as asked,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as page,
     ):
         wait_for(lambda: is_ready(asked))
-        with looking(found, page), demo(home, port) as play:
-            deadline = time.monotonic() + DURATION_S
-            while time.monotonic() < deadline and not (play.complete() and found.audits()):
-                play.news()
-                time.sleep(0.5)
-            found.complete = play.complete()
+        with looking(found, page):
+            play(found, port)
         for board, panel, query in panels():
             found.answers[board, panel, query] = answer(asked, query, began, GROUP)
         found.rules = json.loads(asked.get("/api/v1/rules").text)["data"]["groups"]
@@ -176,7 +165,16 @@ def looking(found: Seen, page: httpx.Client) -> Iterator[None]:
 
 
 def test_every_fault_of_the_demo_was_found(seen: Seen) -> None:
-    assert seen.complete
+    assert re.search(r"^(All \d+ injected events were detected|0 missed),", seen.said, re.MULTILINE), (
+        seen.said
+    )
+
+
+def test_its_findings_are_sent_to_a_slack_webhook_once(seen: Seen) -> None:
+    assert any(GROUP in text and "storm" in text for text in seen.sent), "\n".join([*seen.sent, seen.said])
+    assert {text for text, count in Counter(seen.sent).items() if count > 1} == set()
+    assert seen.refused == []
+    assert HOOK not in seen.said
 
 
 def test_no_panel_is_without_data_and_every_rule_works(seen: Seen) -> None:
