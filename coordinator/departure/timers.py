@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 LOADED_LATE_MS = 2_500
 """How much later than it happened samples tell of a coordinator's load, ms."""
 
+MODERN_MS = 5_000.0
+"""The heartbeat interval (ms) that brokers give members of epoch-based groups by default.
+
+`group.consumer.heartbeat.interval.ms`, and the same of share and streams groups.
+"""
+
 # auto.commit.interval.ms of Java, librdkafka, kafka-python, aiokafka and franz-go by default.
 _DEFAULT_COMMIT_MS = 5_000.0
 # A client commits, and gives up its partitions, within so long before its LeaveGroup.
@@ -46,8 +52,6 @@ _MOST_NOTICED_MS = 3_000.0
 # Timers that end later than this after the join phase are never asked for.
 _PAST_MS = 50.0
 _SYNC_MS = 500.0
-# group.consumer.heartbeat.interval.ms by default.
-_MODERN_MS = 5_000.0
 # One that commits while it is stalled has made no commit for at most about so many of its intervals.
 _SILENT = 3.0
 # A broker that goes on expires within so long what has run out meanwhile.
@@ -208,9 +212,13 @@ def _unloaded(
         return [_delayed(waits, float(one.alive - one.woke), _WAKING_MS) for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
-    young = by.died_young * (not one.rebalance or one.session <= one.rebalance)
-    at_once = [(one.session - 60.0, one.session + SLACK_MS, young)]
-    return [scaled(waits, 1 - by.died_young) + at_once for waits in usual]
+    soon = [(one.session - 60.0, one.session + SLACK_MS, at_once(one, by))]
+    return [scaled(waits, 1 - by.died_young) + soon for waits in usual]
+
+
+def at_once(one: Departed, by: Fitted) -> float:
+    """Return how likely a member that died before its first commit had not sent a heartbeat either."""
+    return by.died_young * (not one.rebalance or one.session <= one.rebalance)
 
 
 def _delayed(waits: Sequence[Wait], ended: float, longest: float) -> list[Wait]:
@@ -291,7 +299,7 @@ def _waits_after_poll(
     at_once, amid = by.holds_at_once, by.holds_amid
     kept = [
         scaled(late, at_once)
-        + _ended(scaled(usual + late, 1 - at_once - amid), one.session, min(beat, _MODERN_MS))
+        + _ended(scaled(usual + late, 1 - at_once - amid), one.session, min(beat, MODERN_MS))
         for late, beat in zip(noticed, beats, strict=True)
     ]
     return [*scaled(usual, at_once), (limit, limit + one.session, amid)], kept

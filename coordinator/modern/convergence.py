@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.commits import topic_names
 from rebalance_monitor.coordinator.deadlines import stuck_rebalances
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY
 from rebalance_monitor.coordinator.departure.evidence import decode, encode, together
-from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured
+from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MEASURED, CauseEntry, ranked
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -33,11 +33,13 @@ from rebalance_monitor.coordinator.state.membership import Change
 from rebalance_monitor.coordinator.state.roster import roster_of
 from rebalance_monitor.coordinator.state.state_machine import SETTLED, Status
 from rebalance_monitor.coordinator.storms import rolling_restarts, static_takeovers, storm
+from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rebalance_monitor.coordinator.context import Scene
+    from rebalance_monitor.coordinator.departure.evidence import Evidence
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
@@ -112,13 +114,33 @@ def _departures(state: GroupState) -> list[Departure]:
 
 def _evidence(state: GroupState, gone: Sequence[Departure], scene: Scene) -> Details:
     """Return the evidence of the members that departed, as a detail for the driver; history has none."""
+    evidence = _together(state, gone, scene)
+    return {} if evidence is None else {MEASURED: encode(evidence).decode()}
+
+
+def _together(state: GroupState, gone: Sequence[Departure], scene: Scene) -> Evidence | None:
     kept = state.changes
     at = {one.member_id: went for one, (*_, went) in zip(kept.departed, kept.silences, strict=True)}
     names = [departure.member.member_id for departure in gone]
     if scene.history or not names or not kept.evidence.keys() >= set(names):
-        return {}
+        return None
     each = [decode(kept.evidence[name].encode()) for name in names]
-    return {MEASURED: encode(together(each, [max(0, scene.ts - at[name]) for name in names])).decode()}
+    return together(each, [max(0, scene.ts - at[name]) for name in names])
+
+
+def _judged_together(state: GroupState, gone: list[Departure], scene: Scene) -> list[Departure]:
+    """Judge the members of an empty group again, beside each other: one event may have taken the last ones.
+
+    What the pattern of a removal tells stands.
+    """
+    evidence = _together(state, gone, scene)
+    if evidence is None or len(gone) == 1:
+        return gone
+    again = judge([one.member for one in gone], evidence, history=False).gone
+    return [
+        before if age < 0 else replace(before, causes=now.causes)
+        for before, now, age in zip(gone, again, evidence.apart, strict=True)
+    ]
 
 
 def _change(state: GroupState) -> Change:
@@ -256,7 +278,7 @@ def _topics(state: GroupState) -> str:
 
 
 def _emptied(state: GroupState, scene: Scene) -> list[Finding]:
-    gone = _departures(state)
+    gone = _judged_together(state, _departures(state), scene)
     change = Change((), tuple(state.changes.departed), (), ())
     causes = ranked([cause for departure in gone for cause in departure.causes])
     successors.causes(state, change, gone, scene.ts)
