@@ -69,12 +69,12 @@ def is_false(one: Finding) -> bool:
 def _is_so(one: Finding) -> bool:
     """Whether it says what is so: assignors deal partitions out unevenly, and a closed group is empty.
 
-    Nothing else befalls these members than that they leave.
+    Nothing else befalls these members than that they leave. A record says how long a leader took to assign.
     """
     claims = {
         entry.cause for entry in one.causes if entry.confidence >= DetectionSettings().attribution_confidence
     }
-    return one.kind is Kind.ASSIGNMENT_SKEWED or (
+    return one.kind in {Kind.ASSIGNMENT_SKEWED, Kind.SLOW_SYNC} or (
         one.kind is Kind.GROUP_EMPTY and claims <= {Cause.MEMBER_LEFT}
     )
 
