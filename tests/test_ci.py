@@ -25,6 +25,8 @@ deps-ci:
 \t@test ! -e no-packages
 """
 INI = "[pytest]\nmarkers =\n    slow: long\ntestpaths = tests\n"
+# By these a make that runs us hands its own words on.
+OF_OUR_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "ARGS", "REQUIRE_ALL"}
 PASSES = "def test_{name}(): pass\n"
 FAILS = "def test_{name}(): assert not 'always'\n"
 FAILS_ONCE = (
@@ -64,7 +66,11 @@ class Suites:
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PYTEST_ADDOPTS": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            env={
+                **{name: value for name, value in os.environ.items() if name not in OF_OUR_MAKE},
+                "PYTEST_ADDOPTS": "",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            },
         )
         self.said = done.stdout
         return done.returncode, done.stdout.rpartition("\n\n")[2].splitlines()
