@@ -99,8 +99,20 @@ def note_departure(
     if _is_expected(state, scene, causes, faulty=faulty):
         return found
     code, _ = _classify(state.storm, Change((), (member,), (), ()), faulty=faulty)
+    along = _goes_along(state, member)
     _append(state, scene.ts, code or Code.LOST, 1, member)
+    if along:
+        state.storm.events[-1][2] = 0
     return found + _judge(state, scene, scene.ts, causes)
+
+
+def _goes_along(state: GroupState, member: Member) -> bool:
+    """Whether others have departed since the group was last stable, were noted, and nobody has joined since.
+
+    That is one disturbance, as it is one generation of a classic group: a shrinking group comes to its end.
+    """
+    last = int(state.storm.events[-1][0]) if state.storm.events else -1
+    return last >= max(state.cst, member.joined_at, 0) and not state.changes.newcomers
 
 
 def note_failed(state: GroupState, scene: Scene, count: int, at: int) -> list[Finding]:

@@ -132,3 +132,44 @@ def test_a_deployment_whose_last_old_member_goes_after_its_successor_came_is_a_r
     (restart,) = of(told, Kind.ROLLING_RESTART)
     assert restart.details["restarted"] == size
     assert of(told, Kind.STORM) == []
+
+
+def begun(topic: Epochs, at: int, epoch: int, members: list[str]) -> int:
+    """Let the members of an epoch-based group join and converge; return the epoch."""
+    for number, member in enumerate(members):
+        epoch += 1
+        topic.join(at + number, member, epoch, ())
+    for number, member in enumerate(members):
+        topic.ack(at + 5_000 + number, member, epoch, (number,))
+    return epoch
+
+
+def ended(topic: Epochs, at: int, epoch: int, members: list[str], apart: int) -> int:
+    """Let the members leave, so many ms apart; return the epoch."""
+    for number, member in enumerate(members):
+        epoch += 1
+        topic.leave(at + apart * number, member, epoch)
+    return epoch
+
+
+def test_an_epoch_based_group_that_closes_soon_after_its_broker_was_away_is_no_storm() -> None:
+    topic, lives = Epochs(), [[f"p{n}{life}Yc0pVQm2sLr4bDk6eFg" for n in range(6)] for life in "AB"]
+    epoch = begun(topic, 0, 0, lives[0])
+    for second in range(10, 556):
+        topic.commit(1_000 * second, dict.fromkeys(range(6), second))
+    epoch = ended(topic, 600_000, epoch, lives[0], 1)
+    epoch = begun(topic, 602_000, epoch, lives[1])
+    ended(topic, 700_000, epoch, lives[1], 1_000)
+    assert storm(topic, 720_000) == []
+
+
+def test_an_epoch_based_group_whose_members_come_back_each_time_is_a_storm() -> None:
+    topic, members = Epochs(), [f"A{n}qYc0pVQm2sLr4bDk6eFg" for n in range(3)]
+    epoch = begun(topic, 0, 0, [A, *members])
+    for turn in range(6):
+        at = 600_000 + 20_000 * turn
+        epoch = ended(topic, at, epoch, members, 500)
+        members = [f"{turn}{n}qYc0pVQm2sLr4bDk6eFg" for n in range(3)]
+        epoch = begun(topic, at + 4_000, epoch, members)
+        topic.ack(at + 9_500, A, epoch, (4,))
+    assert [one.phase for one in storm(topic, 750_000)][:1] == ["opened"]
