@@ -162,7 +162,7 @@ def _likely(
     over[Way.UNJOINED] = _within(intervals.waits, one, Way.UNJOINED, length)
     if one.trace.last < 0 and one.since > one.session + length:
         # It had not just joined: nor had the others that the event took.
-        over[Way.DIED] /= 1 - timers.at_once(one, by)
+        over[Way.DIED] /= 1 - timers.at_once(one, beat, by)
     return _Likely(found, total, [prior[way] / shares[way] * over[row] for row, way, _ in EVENTS])
 
 

@@ -212,13 +212,20 @@ def _unloaded(
         return [_delayed(waits, float(one.alive - one.woke), _WAKING_MS) for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
-    soon = [(one.session - 60.0, one.session + SLACK_MS, at_once(one, by))]
-    return [scaled(waits, 1 - by.died_young) + soon for waits in usual]
+    in_time = not one.rebalance or one.session <= one.rebalance
+    shares = [at_once(one, beat, by) for beat in beats]
+    soon = [(one.session - 60.0, one.session + SLACK_MS, share * in_time) for share in shares]
+    return [
+        [*scaled(waits, 1 - share), first] for waits, share, first in zip(usual, shares, soon, strict=True)
+    ]
 
 
-def at_once(one: Departed, by: Fitted) -> float:
-    """Return how likely a member that died before its first commit had not sent a heartbeat either."""
-    return by.died_young * (not one.rebalance or one.session <= one.rebalance)
+def at_once(one: Departed, beat: float, by: Fitted) -> float:
+    """Return how likely a member that died before its first commit had not sent a heartbeat either.
+
+    `beat`: its heartbeat interval (ms). One that commits seldom may die long before its first commit.
+    """
+    return min(by.died_young, beat / one.usual) if one.usual > 0 else by.died_young
 
 
 def _delayed(waits: Sequence[Wait], ended: float, longest: float) -> list[Wait]:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure.evidence import Evidence
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.lab.simulator import draw_plan, simulate
@@ -74,3 +74,11 @@ def test_a_group_that_was_closed_did_not_expire_and_one_that_was_killed_did_not_
     assert ended > 3 * len(plans)
     assert sure.count(other) <= 0.05 * ended
     assert sure.count(way) >= 0.4 * ended
+
+
+def test_the_last_member_that_closes_a_session_after_the_other_is_not_said_to_have_expired() -> None:
+    """A record came each minute, so it had committed nothing since the other left."""
+    session, gaps = 10_000, (55_400, 2_600, 57_300, 2_100, 59_000, 1_300, 57_700, 2_000)
+    one = Departed(session, 90_000, 10_200, Trace(-1, gaps, commits=42), "sarama", worked=47_400)
+    found = explain(Evidence(10_200, 0, (one,), (), 0, 0, 90_000, session, phase=(0, 1_200)))
+    assert found.ways[0][DIED] < SURE
