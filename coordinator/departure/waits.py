@@ -143,7 +143,9 @@ def of_departed(one: Departed, siblings: Sequence[int], by: Fitted, *, young: bo
     own = sorted(one.trace.gaps)
     idle = _ALWAYS if one.trace.idle else _idleness(one, own, siblings, by)
     extra = _extra(one.trace.gaps, by)
-    return _intervals(own, siblings, idle, one.since, extra, young=young, lull=one.lull)
+    # One that acknowledges an epoch goes on with its work: its commits show for how long at least.
+    life = max(one.since, one.trace.last + sum(own)) if one.trace.last > one.since else one.since
+    return _intervals(own, siblings, idle, life, extra, young=young, lull=one.lull)
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:

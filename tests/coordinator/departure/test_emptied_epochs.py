@@ -6,10 +6,11 @@ from itertools import islice
 from random import Random
 
 import pytest
+from msgspec.structs import replace as changed
 
 from bench.core.quiet_hours import EVERY_MS, ticks
 from rebalance_monitor.coordinator.departure.alone import alone
-from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import NO_WORK, Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -93,3 +94,11 @@ def test_who_departed_long_before_is_judged_by_itself() -> None:
     long_before = alone(_emptied(*silences, apart=60_000)).ways[0]
     assert long_before == pytest.approx(alone(_emptied(64_000, 8_000, apart=240_000)).ways[0])
     assert long_before[Way.LEFT] < SURE
+
+
+def test_one_that_has_just_acknowledged_an_epoch_may_have_had_nothing_to_commit_for_long() -> None:
+    evidence = _emptied(82_000, 24_000, apart=500)
+    quiet, other = (changed(one, rebalance=30_000, work=NO_WORK) for one in evidence.departed)
+    acknowledged = changed(quiet, since=2_800, heard=2_800)
+    ways = alone(changed(evidence, departed=(acknowledged, other))).ways[0]
+    assert ways[Way.LEFT] > SURE > ways[Way.STALLED]
