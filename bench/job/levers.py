@@ -3,12 +3,15 @@
 First the batch without new records. The query is the job's shape: the Kafka source over 50 partitions of
 `__consumer_offsets`, the decode stage, the clock row, the stateful operator with 1 MB of state, a sink that
 collects; the session has the job's settings. Every variant runs in a process of its own, batches back to
-back. Prints ms and CPU-ms per batch (medians, means). Then the levers of reading: a topic with records, read
+back. Prints ms and CPU-ms per batch (medians, means). With `--turns` the variants take turns so often in one
+session, after a turn that warms it up, and the figures are the medians of the turns: what the JVM compiles
+in its first minutes is more than a lever is worth. Then the levers of reading: a topic with records, read
 by Spark's source to nothing, with its time, CPU and the JVM's memory at most, from loopback and from a broker
 some milliseconds away. Writes build/bench/levers.json.
 
     python -m bench.job.levers --spark 'local[2]'
     python -m bench.job.levers --records 0 --only "all levers on" --only "generated projections (default)"
+    python -m bench.job.levers --records 0 --turns 5 --only "all levers on" --only "4 shuffle partitions"
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from rebalance_monitor.streaming.spark.session import INTERPRETED, LOCAL, OPEN_S
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 OUT_FILE = Path(__file__).parents[2] / "build" / "bench" / "levers.json"
 SHARDS = 50
@@ -175,6 +178,16 @@ VARIANTS: dict[str, Variant] = {
     "no check of each plan": replace(ON, conf={"spark.sql.lightweightPlanChangeValidation": "false"}),
     "live records once a minute": replace(ON, conf={"spark.ui.liveUpdate.period": "60s"}),
     "one source task, 1 shuffle partition": replace(ON, coalesce=1, partitions=1),
+    "plans are not kept as texts": replace(ON, conf={"spark.sql.maxPlanStringLength": "0"}),
+    "all of planning": replace(
+        ON,
+        conf={
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.optimizer.excludedRules": ",".join(map(RULE.format, UNUSED_RULES)),
+            "spark.sql.lightweightPlanChangeValidation": "false",
+            "spark.sql.maxPlanStringLength": "0",
+        },
+    ),
 }
 
 
@@ -202,18 +215,56 @@ def keeping_sink(frame: DataFrame, _: int) -> None:
 
 def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str, Any]:
     """Measure one variant in this process."""
-    conf = {
-        **QUERY,
-        **OPEN_SOURCE,
-        **LOCAL,
+    spark = kafka_session(master, QUERY | OPEN_SOURCE | LOCAL | {"spark.master": master} | _conf(variant))
+    with Meter() as meter:
+        row = _measured(variant, spark, bootstrap, batches, meter)
+    spark.stop()
+    return row
+
+
+def take_turns(
+    names: list[str], master: str, bootstrap: str, batches: int, turns: int
+) -> dict[str, dict[str, Any]]:
+    """Measure variants that a running session can change, in this process; medians of the turns."""
+    spark = kafka_session(master, QUERY | OPEN_SOURCE | LOCAL | {"spark.master": master} | _conf(ON))
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    with Meter() as meter:
+        for number in range(turns + 1):
+            for name in names:
+                variant = VARIANTS[name]
+                given = _conf(variant).items() - _conf(ON).items()
+                for key, value in given:
+                    spark.conf.set(key, value)
+                row = _measured(variant, spark, bootstrap, batches, meter)
+                print(number, name, f"{row['triggerExecution']:.0f} ms, {row['cpu']:.0f} CPU-ms", flush=True)
+                if number:
+                    found[name].append(row)
+                for key, _ in given:
+                    spark.conf.unset(key)
+                    if key in _conf(ON):
+                        spark.conf.set(key, _conf(ON)[key])
+    spark.stop()
+    return {name: _medians(rows) for name, rows in found.items()}
+
+
+def _medians(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
+def _conf(variant: Variant) -> dict[str, str]:
+    return {
         PROJECTIONS: INTERPRETED,
-        "spark.master": master,
         "spark.sql.shuffle.partitions": str(variant.partitions),
         "spark.sql.streaming.checkpointFileManagerClass": variant.checkpoints,
         "spark.python.daemon.module": variant.daemon,
         **variant.conf,
     }
-    spark = kafka_session(master, conf)
+
+
+def _measured(
+    variant: Variant, spark: SparkSession, bootstrap: str, batches: int, meter: Meter
+) -> dict[str, Any]:
+    """Run the query of a variant until it is measured."""
     source = kafka_frame(spark, bootstrap, SHARDS, {"kafka.fetch.max.wait.ms": str(variant.wait_ms)})
     records = source.coalesce(variant.coalesce) if variant.coalesce else source
     lanes = Lanes(SHARDS, 1, variant.lanes or variant.partitions)
@@ -222,17 +273,14 @@ def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str
     out = keyed.groupBy("lane").applyInPandasWithState(
         step(Cell(lanes.count, SHARDS * 20_000 // lanes.count, "all")), OUT, STATE, "update", variant.timeout
     )
-    folder = tempfile.TemporaryDirectory(prefix="levers-", ignore_cleanup_errors=True)
     writes = sink if variant.computes == 1 else keeping_sink
-    writer = out.writeStream.foreachBatch(writes).outputMode("update")
-    query = writer.option("checkpointLocation", folder.name).trigger(processingTime="0 seconds").start()
-    with Meter() as meter:
+    writer = out.writeStream.foreachBatch(writes).outputMode("update").trigger(processingTime="0 seconds")
+    with tempfile.TemporaryDirectory(prefix="levers-", ignore_cleanup_errors=True) as folder:
+        query = writer.option("checkpointLocation", folder).start()
         row = _watch(partial(batch_ms, query), batches, meter)
-    if (error := query.exception()) is not None:
-        raise error
-    query.stop()
-    spark.stop()
-    folder.cleanup()
+        if (error := query.exception()) is not None:
+            raise error
+        query.stop()
     return row
 
 
@@ -297,21 +345,32 @@ def _child(options: argparse.Namespace, bootstrap: str, *arguments: str) -> dict
 
 
 def table(options: argparse.Namespace, bootstrap: str) -> dict[str, Any]:
-    """Run every wanted variant in its own process and print a line for each."""
-    found = {}
-    print(f"{'':<34} {'ms':>6} {'CPU-ms':>7} {'addBatch':>9} {'offsets':>8} {'wal+commit':>11}")
-    for name in options.only or VARIANTS:
-        row = _child(options, bootstrap, "--variant", name, "--batches", str(options.batches))
-        if row is None:
-            continue
-        found[name] = row
-        logs = row["walCommit"] + row["commitOffsets"]
-        print(
-            f"{name:<34} {row['triggerExecution']:>6.0f} {row['cpu']:>7.0f} {row['addBatch']:>9.0f}"
-            f" {row['latestOffset']:>8.0f} {logs:>11.0f}",
-            flush=True,
-        )
+    """Run every wanted variant in its own process, or all of them in turns, and print a line for each."""
+    found: dict[str, Any] = {}
+    names = options.only or [*VARIANTS]
+    print(
+        f"{'':<34} {'ms':>6} {'CPU-ms':>7} {'addBatch':>9} {'planning':>9} {'offsets':>8} {'wal+commit':>11}"
+    )
+    if options.turns:
+        found = take_turns(names, options.spark, bootstrap, options.batches, options.turns)
+        for name, row in found.items():
+            _line(name, row)
+        return found
+    for name in names:
+        figures = _child(options, bootstrap, "--variant", name, "--batches", str(options.batches))
+        if figures is not None:
+            found[name] = figures
+            _line(name, figures)
     return found
+
+
+def _line(name: str, row: dict[str, Any]) -> None:
+    logs = row["walCommit"] + row["commitOffsets"]
+    print(
+        f"{name:<34} {row['triggerExecution']:>6.0f} {row['cpu']:>7.0f} {row['addBatch']:>9.0f}"
+        f" {row['queryPlanning']:>9.0f} {row['latestOffset']:>8.0f} {logs:>5.0f}",
+        flush=True,
+    )
 
 
 def bench(options: argparse.Namespace, bootstrap: str, away: str) -> None:
@@ -332,6 +391,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--spark", default="local[2]", help="master URL")
     parser.add_argument("--batches", type=int, default=15, help="of each variant; 0: no such table")
+    parser.add_argument("--turns", type=int, default=0, help="of all in one session; 0: a process for each")
     parser.add_argument("--only", action="append", choices=list(VARIANTS))
     parser.add_argument("--records", type=int, default=1_000_000, help="to be read; 0: no such tables")
     parser.add_argument("--variant", choices=list(VARIANTS), help=argparse.SUPPRESS)
