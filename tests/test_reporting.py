@@ -62,12 +62,12 @@ def test_a_required_module_may_not_skip_itself(
     assert pytester.runpytest_subprocess().ret != pytest.ExitCode.OK
 
 
-def test_a_test_that_runs_on_long_after_the_end_is_interrupted(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TESTS_END_AT", "1")
+def test_a_test_that_runs_on_long_after_the_end_is_interrupted(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile("import time\n\ndef test_long():\n    time.sleep(600)\n")
-    result = pytester.runpytest_subprocess()
+    # Not until the end of this test, or no other would begin.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TESTS_END_AT", "1")
+        result = pytester.runpytest_subprocess()
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*KeyboardInterrupt*"])
