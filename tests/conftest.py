@@ -29,6 +29,9 @@ Report = pytest.TestReport | pytest.CollectReport
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
+# Spark's JVMs live for seconds here: the optimizing compiler used half of their CPU in the first batches.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 REQUIRE_ALL = os.environ.get("REQUIRE_ALL") == "1"
 OVERTIME_S = 60.0
 # Why a marker's tests were left out: the command that runs them.
