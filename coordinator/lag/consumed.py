@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.lag.packed import places as packed
 from rebalance_monitor.coordinator.lag.packed import tracks
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
 from rebalance_monitor.coordinator.lag.packed.layout import UNKNOWN_PLACE
+from rebalance_monitor.coordinator.lag.retention import FAR, SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.measured import GroupLag, Measured, PartitionLag
     from rebalance_monitor.coordinator.lag.packed.columns import Ints
     from rebalance_monitor.coordinator.lag.packed.places import Packed, Places
-    from rebalance_monitor.coordinator.lag.retention import Near
+    from rebalance_monitor.coordinator.lag.retention import Jump
     from rebalance_monitor.coordinator.lag.windows import Track
     from rebalance_monitor.coordinator.state.positions import Positions
 
@@ -73,7 +74,7 @@ class Consumed:
     is measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each
     place, with the positions `taken`; `pending` are those published since, oldest first. `kept`: of each
     place, whether the topic's first offset was no later than the position at the last sample of first
-    offsets; `near`: of places where that is followed.
+    offsets; `near`, `jumps`: of places where that is followed (`retention.py`).
     `went_back`: what positions went back from, until that is published. `lone`: the group has no record of
     its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
     alternate. `topics_changed`: other topics than before. `held`: positions that were not unpacked.
@@ -88,7 +89,8 @@ class Consumed:
     taken: Packed = packed.NOTHING
     pending: tuple[Packed, ...] = ()
     kept: bytearray = field(default_factory=bytearray)
-    near: dict[int, Near] = field(default_factory=dict)
+    near: bytes = b""
+    jumps: dict[int, tuple[Jump, ...]] = field(default_factory=dict)
     went_back: dict[Place, int] = field(default_factory=dict)
     published: int = -1
     last_commit: int = -1
@@ -134,8 +136,8 @@ class Consumed:
     def start(self, places: Places | Packed) -> None:
         """Measure lag from positions of another source: what was remembered of the partitions is void."""
         self.places = self.taken = packed.NOTHING
-        self.windows, self.pending, self.kept, self.near = b"", (), bytearray(), {}
-        self.went_back = {}
+        self.windows, self.pending, self.kept = b"", (), bytearray()
+        self.near, self.jumps, self.went_back = b"", {}, {}
         self.place(places)
 
     def repeat(self, held: Positions) -> bool:
@@ -252,8 +254,8 @@ class Consumed:
     def _arrange(self, now: Packed) -> None:
         """Make room for other partitions; what was remembered of those that stay is kept."""
         settle([self])
-        body, kept = list[bytes](), bytearray(len(now))
-        near: dict[int, Near] = {}
+        body, near, kept = list[bytes](), [FAR] * len(now), bytearray(len(now))
+        jumps: dict[int, tuple[Jump, ...]] = {}
         before, values = self.places, now.values()
         for place, one in enumerate(now.layout):
             old = before.layout.place(*one)
@@ -265,9 +267,12 @@ class Consumed:
             body.append(self.windows[old * tracks.SIZE : (old + 1) * tracks.SIZE])
             values[2 * place], values[2 * place + 1] = before.at(old)
             kept[place] = self.kept[old]
-            if old in self.near:
-                near[place] = self.near[old]
-        self.windows, self.kept, self.near = b"".join(body), kept, near
+            if self.near:
+                near[place] = self.near[old * SIZE : (old + 1) * SIZE]
+            if old in self.jumps:
+                jumps[place] = self.jumps[old]
+        self.windows, self.kept, self.jumps = b"".join(body), kept, jumps
+        self.near = b"".join(near) if self.near else b""
         self.places = self.taken = packed.Packed(now.layout, values.tobytes())
         self.went_back = {one: before for one, before in self.went_back.items() if now.get(*one) is not None}
 

@@ -242,12 +242,11 @@ class Lag:
         # The order is that of the groups: most have nothing to be judged, and are passed over.
         concerned = self._concerned()
         everyone = self.board.groups.items()
+        lost = self.board.noticed.lost
         losing = self.board.noticed.losing | {group for group, one in everyone if one.went_back}
-        if sample.earliest:
-            losing.update([group for group, one in everyone if one.near])
         for group, consumed in everyone if concerned or losing else ():
             if group in concerned or group in losing:
-                found += self._losses.on_sample(group, consumed, sample)
+                found += self._losses.on_sample(group, consumed, sample, lost.get(group, ()))
             if group in concerned:
                 found += self._check(group, consumed, summaries.get(group, {}), busy)
         return found

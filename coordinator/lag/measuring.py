@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.measured import NO_AGE, Compared, Measured
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
 from rebalance_monitor.coordinator.lag.packed.ends_columns import records
-from rebalance_monitor.coordinator.lag.retention import FOLLOWED
+from rebalance_monitor.coordinator.lag.retention import FAR, FOLLOWED, JUMPS, SIZE, follow, nears, skipped
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
@@ -47,11 +47,13 @@ class Windows:
 class Noticed:
     """Groups of which something may have to be said.
 
-    `suspected`: a window of a partition may be full; `losing`: the first offset of a partition is beyond its
-    position, or nearer to it than the end is. `followed`: partitions of all groups.
+    `suspected`: a window of a partition may be full; `lost`: places of a group of which records were deleted
+    unread, and how many; `losing`: groups with such, and those that retention has come nearer to. `followed`:
+    partitions of all groups.
     """
 
     suspected: set[str] = field(default_factory=set)
+    lost: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     losing: set[str] = field(default_factory=set)
     followed: int = 0
 
@@ -76,7 +78,13 @@ def measure(
                 consumed.totals.add(at, measured.records[place])
         paused = np.array([name in busy for name in some], np.bool_) if busy else None
         noticed.suspected.update(some[place] for place in portion.observe(at, paused, windows))
-        noticed.losing.update(some[place] for place in portion.losing(sample.asked_at))
+        if ends.earliest is not None:
+            lost = portion.compare_first(ends.earliest, sample)
+            noticed.lost.update((some[place], places) for place, places in lost.items())
+            noticed.losing.update(some[place] for place in lost)
+            noticed.losing.update(
+                name for name, one in zip(some, everyone[begin:end], strict=True) if one.jumps
+            )
         noticed.followed += portion.size
     return noticed
 
@@ -154,25 +162,42 @@ class _Portion:
         cut(columns, self._groups)
         return self._which(columns.suspected(at, windows.least_ms, windows.behind_ms))
 
-    def losing(self, asked_at: int) -> list[int]:
-        """Return which groups lose records, or may soon; what the others have kept is noted."""
-        if self._columns.earliest is None:
-            return []
-        begins = self._columns.earliest[self._rows]
-        kept = np.frombuffer(b"".join([one.kept for one in self._groups]), np.bool_)
+    def compare_first(self, earliest: Ints, sample: EndsSample) -> dict[int, list[tuple[int, int]]]:
+        """Take first offsets; returns by group the places whose records were deleted unread, and how many."""
+        begins, at, groups = earliest[self._rows], sample.at, self._groups
+        kept = np.frombuffer(b"".join([one.kept for one in groups]), np.bool_)
+        before = nears([one.near or FAR * one.places.layout.size for one in groups])
         # A commit that is newer than the answer may be of records that were there then.
-        is_answered = (begins >= 0) & (self._committed <= asked_at)
+        is_answered = (begins >= 0) & (self._committed <= sample.asked_at)
         gap = self._offset - begins
+        unread = np.maximum(np.where(kept, -gap, 0), skipped(before, self._offset, begins, at))
         # A single offset may be a transaction's marker.
-        lost = is_answered & kept & (gap < -MARKER)
-        near = (begins >= 0) & (gap >= 0) & (gap < FOLLOWED * self._waiting)
-        found = self._which(lost | near)
+        lost: dict[int, list[tuple[int, int]]] = {}
+        for row in np.flatnonzero(is_answered & (unread > MARKER)).tolist():
+            which, place = self._at(row)
+            lost.setdefault(which, []).append((place, int(unread[row])))
         now = np.where(is_answered, gap >= -MARKER, kept).tobytes()
-        losing, borders = set(found), self._borders.tolist()
-        for place, one in enumerate(self._groups):
-            if place not in losing and one.kept != (own := now[borders[place] : borders[place + 1]]):
+        near = (begins >= 0) & (gap >= 0) & (gap < FOLLOWED * self._waiting)
+        after, goes_on = follow(before, near, self._offset, begins, at)
+        bodies, borders, some = after.tobytes(), self._borders.tolist(), set(self._which(near))
+        for which, one in enumerate(groups):
+            begin, end = borders[which], borders[which + 1]
+            if one.kept != (own := now[begin:end]):
                 one.kept[:] = own
-        return found
+            one.near = bodies[begin * SIZE : end * SIZE] if which in some else b""
+            if one.jumps:
+                one.jumps = {place: had for place, had in one.jumps.items() if goes_on[begin + place]}
+        for row in np.flatnonzero(goes_on & (begins > before["begin"])).tolist():
+            which, place = self._at(row)
+            jump = at, int(gap[row]), int(self._offset[row])
+            jumps = groups[which].jumps
+            jumps[place] = (*jumps.get(place, ()), jump)[-JUMPS:]
+        return lost
+
+    def _at(self, row: int) -> tuple[int, int]:
+        """Return which group a row is of, and the place there."""
+        which = int(np.searchsorted(self._borders, row, "right")) - 1
+        return which, row - int(self._borders[which])
 
     def _sums(self, values: Ints | Mask) -> Ints:
         """Return the sum of each group's values."""

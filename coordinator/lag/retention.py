@@ -9,14 +9,25 @@ gap of a group that reads must have closed by two.
 A group that retention has passed reads on at the new first offset, or at the end (`auto.offset.reset`), and
 commits that before anybody asks for first offsets again. What was deleted then lies between two commits. It
 was not read if the group would have had to read several times as fast as in the minute before.
+
+Done for the partitions of many groups at once, but for jumps: hardly a partition has one.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, TypeAlias
 
+import numpy as np
+import numpy.typing as npt
+
+from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.windows import MARKER
 from rebalance_monitor.coordinator.state.group_state import NEVER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rebalance_monitor.coordinator.lag.packed.columns import Ints, Mask
 
 FOLLOWED = 3
 """A first offset is followed where it is nearer to the committed one than so many times what waits: of a few
@@ -29,56 +40,63 @@ STEPS = 2
 FASTER = 5
 """A group that is behind reads as fast as it can; not even so many times as fast in the next minute."""
 
+Jump = tuple[int, int, int]
+"""Time (ms), gap and committed offset just after a jump of the first offset."""
 
-class Near(NamedTuple):
-    """A partition whose first offset is followed (`FOLLOWED`). Times in ms.
+_LAYOUT = np.dtype([("at", "i8"), ("offset", "i8"), ("begin", "i8"), ("speed", "f8")])
+SIZE = _LAYOUT.itemsize
+FAR = np.array((UNKNOWN, UNKNOWN, UNKNOWN, 0.0), _LAYOUT).tobytes()
+"""A partition whose first offset is not followed."""
 
-    `at`: of the sample of the two offsets. `speed`: records a ms that the group read from the sample before
-    to this one. `jumps`: time, gap and committed offset just after each of the last jumps of the first
-    offset, oldest first.
+Nears: TypeAlias = npt.NDArray[np.void]
+"""Of each partition, when (ms) a sample had its first offset (`begin`), and records a ms that the group read
+from the sample before to that one."""
+
+
+def nears(bodies: Iterable[bytes]) -> Nears:
+    """Return the partitions of these packed bodies, end to end."""
+    return np.frombuffer(b"".join(bodies), _LAYOUT)
+
+
+def follow(before: Nears, is_near: Mask, offset: Ints, begin: Ints, at: int) -> tuple[Nears, Mask]:
+    """Return what is known at a sample of `at` (ms), and which partitions were followed before, too.
+
+    `is_near`: which are followed (`FOLLOWED`).
     """
-
-    at: int
-    offset: int
-    begin: int
-    speed: float = 0.0
-    jumps: tuple[tuple[int, int, int], ...] = ()
-
-
-def follow(before: Near | None, offset: int, begin: int, at: int) -> Near:
-    """Return what is known at a sample of `at` (ms)."""
-    if before is None or at <= before.at:
-        return Near(at, offset, begin)
-    jumps = before.jumps
-    if begin > before.begin:
-        jumps = (*jumps, (at, offset - begin, offset))[-JUMPS:]
-    return Near(at, offset, begin, (offset - before.offset) / (at - before.at), jumps)
+    goes_on = is_near & (before["at"] >= 0) & (before["at"] < at)
+    after = nears([FAR * len(before)]).copy()
+    after["at"][is_near] = at
+    np.copyto(after["offset"], offset, where=is_near)
+    np.copyto(after["begin"], begin, where=is_near)
+    read, passed = offset - before["offset"], at - before["at"]
+    np.divide(read, passed, out=after["speed"], where=goes_on)
+    return after, goes_on
 
 
-def left_ms(near: Near) -> int:
-    """Return how long (ms) retention needs to reach the committed offset; `NEVER` if it does not close in.
-
-    The shortest that any number of the last jumps gives: a group may have stopped only now.
-    """
-    return min((_left(near, first) for first in range(len(near.jumps))), default=NEVER)
-
-
-def _left(near: Near, first: int) -> int:
-    (began, wide, before), (_, narrow, offset) = near.jumps[first], near.jumps[-1]
-    steps, closed = len(near.jumps) - 1 - first, wide - narrow
-    if closed <= 0 or closed * steps <= STEPS * (offset - before):
-        return NEVER
-    # Where it rests for longer than before, it is slower than before.
-    return round((near.offset - near.begin) * (near.at - began) / closed)
-
-
-def skipped(before: Near | None, offset: int, begin: int, at: int) -> int:
+def skipped(before: Nears, offset: Ints, begin: Ints, at: int) -> Ints:
     """Return how many records at least were deleted unread before the commit of `offset`; 0 if perhaps none.
 
     `before`: the sample before; `begin` and `at`: the first offset now, and when (ms).
     """
-    if before is None or before.speed <= 0 or offset < begin:
-        return 0
-    gone = begin - before.offset
-    could_read = FASTER * before.speed * (at - before.at)
-    return round(gone - could_read) if gone > could_read + MARKER else 0
+    gone = begin - before["offset"]
+    could_read = FASTER * before["speed"] * (at - before["at"])
+    is_skipped = (before["speed"] > 0) & (offset >= begin) & (gone > could_read + MARKER)
+    return np.where(is_skipped, np.rint(gone - could_read), 0).astype(np.int64)
+
+
+def left_ms(gap: int, at: int, jumps: Sequence[Jump]) -> int:
+    """Return how long (ms) retention needs to reach the committed offset; `NEVER` if it does not close in.
+
+    `gap`: how far off it is at a sample of `at` (ms); `jumps`: the last ones, oldest first. The shortest time
+    that any number of them gives: a group may have stopped only now.
+    """
+    return min((_left(gap, at, jumps[first:]) for first in range(len(jumps))), default=NEVER)
+
+
+def _left(gap: int, at: int, jumps: Sequence[Jump]) -> int:
+    (began, wide, before), (_, narrow, offset) = jumps[0], jumps[-1]
+    steps, closed = len(jumps) - 1, wide - narrow
+    if closed <= 0 or closed * steps <= STEPS * (offset - before):
+        return NEVER
+    # Where it rests for longer than before, it is slower than before.
+    return round(gap * (at - began) / closed)

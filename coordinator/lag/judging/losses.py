@@ -17,11 +17,11 @@ import msgspec
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.incidents import Open, lag_finding, lag_resolved, place_of
 from rebalance_monitor.coordinator.lag.judging.cuts import Cuts
-from rebalance_monitor.coordinator.lag.retention import FOLLOWED, follow, left_ms, skipped
+from rebalance_monitor.coordinator.lag.retention import left_ms
 from rebalance_monitor.coordinator.lag.windows import MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from rebalance_monitor.coordinator.findings.finding import Details, Finding
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.ends import EndsSample
     from rebalance_monitor.coordinator.lag.measured import PartitionLag
     from rebalance_monitor.coordinator.settings import DetectionSettings
-
-    Followed = tuple[int, str, PartitionLag]
-    """Place, topic and lag of one of a group's partitions."""
 
 
 class Change(NamedTuple):
@@ -71,15 +68,16 @@ class Losses:
         """Return the groups that have something open, or not judged yet."""
         return self._open.keys() | self.cuts.concerned()
 
-    def on_sample(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
-        """Judge a group."""
+    def on_sample(
+        self, group: str, consumed: Consumed, sample: EndsSample, lost: Sequence[tuple[int, int]] = ()
+    ) -> list[Finding]:
+        """Judge a group; `lost`: places of which records were deleted unread, and how many."""
         found = self._rewound(group, consumed, sample) if consumed.went_back else []
         consumed.went_back.clear()
         if sample.earliest:
             found += self._cut(group, consumed, sample)
-            places = list(_each(consumed))
-            found += self._lost(group, consumed, sample, places)
-            found += self._expiring(group, consumed, sample, places)
+            found += self._lost(group, consumed, sample, lost)
+            found += self._expiring(group, consumed, sample)
         return found
 
     def end(self, group: str, at: int, resolution: str) -> list[Finding]:
@@ -147,42 +145,27 @@ class Losses:
         ]
 
     def _lost(
-        self, group: str, consumed: Consumed, sample: EndsSample, places: Sequence[Followed]
+        self, group: str, consumed: Consumed, sample: EndsSample, lost: Sequence[tuple[int, int]]
     ) -> list[Finding]:
-        changes = []
-        for place, topic, one in places:
-            begin = sample.begin(topic, one.partition)
-            # A commit that is newer than the answer may be of records that were there then.
-            if begin < 0 or one.committed_at > sample.asked_at:
-                continue
-            unread = begin - one.offset if consumed.kept[place] else 0
-            unread = max(unread, skipped(consumed.near.get(place), one.offset, begin, sample.at))
-            if unread > MARKER:
-                changes.append(Change(topic, one, unread, begin))
-            consumed.kept[place] = begin <= one.offset + MARKER
+        changes = [found for one in lost if (found := _change(consumed, sample, *one)) is not None]
         if not changes:
             return []
         worst = max(changes, key=lambda one: one.amount)
         anchor = f"lost/{worst.topic}/{worst.lag.partition}/{worst.lag.offset}"
-        lost: Details = {"records": sum(one.amount for one in changes)}
-        details = _place(worst, changes) | lost | _offsets(worst)
+        counted: Details = {"records": sum(one.amount for one in changes)}
+        details = _place(worst, changes) | counted | _offsets(worst)
         return [self._loss_finding(Kind.RECORDS_LOST, group, anchor, sample.at, changes, details=details)]
 
-    def _expiring(
-        self, group: str, consumed: Consumed, sample: EndsSample, places: Sequence[Followed]
-    ) -> list[Finding]:
+    def _expiring(self, group: str, consumed: Consumed, sample: EndsSample) -> list[Finding]:
         near = []
-        followed, consumed.near = consumed.near, {}
-        for place, topic, one in places:
-            begin = sample.begin(topic, one.partition)
-            gap = one.offset - begin
-            if begin < 0 or gap < 0 or not one.records or gap >= FOLLOWED * one.records:
+        for place, jumps in sorted(consumed.jumps.items()):
+            if (one := _change(consumed, sample, place)) is None:
                 continue
-            now = consumed.near[place] = follow(followed.get(place), one.offset, begin, sample.at)
-            left = left_ms(now)
+            gap = one.lag.offset - one.other
+            left = left_ms(gap, sample.at, jumps)
             # Where the end is nearer than retention, the group keeps its distance.
-            if gap < one.records and left <= self._settings.records_expiring_ms:
-                near.append(Change(topic, one, left, begin))
+            if gap < (one.lag.records or 0) and left <= self._settings.records_expiring_ms:
+                near.append(one._replace(amount=left))
         known = self._open.get(group)
         if near and known is None:
             return [self._opened(group, near, sample.at)]
@@ -246,8 +229,8 @@ def _offsets(worst: Change) -> Details:
     return {"committed_offset": worst.lag.offset, "earliest_offset": worst.other}
 
 
-def _each(consumed: Consumed) -> Iterator[Followed]:
-    """Yield place, topic and lag of each partition."""
-    topics = consumed.lag.topics if consumed.lag is not None else {}
-    found = ((topic, one) for topic, topic_lag in topics.items() for one in topic_lag.partitions)
-    return ((place, topic, one) for place, (topic, one) in enumerate(found))
+def _change(consumed: Consumed, sample: EndsSample, place: int, amount: int = 0) -> Change | None:
+    """Return what became of the partition at a place, beside its first offset."""
+    topic, partition = consumed.places.layout.at(place)
+    lag = consumed.lag_of(topic, partition)
+    return None if lag is None else Change(topic, lag, amount, sample.begin(topic, partition))

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from rebalance_monitor.coordinator.lag.retention import FASTER, JUMPS
 from rebalance_monitor.coordinator.lag.windows import MARKER, PUBLISHED_MS, SMOOTHING, Track
 
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.commits.positions import Position
+
+
+class Near(NamedTuple):
+    """A partition whose first offset is followed: as `retention.py` has it."""
+
+    at: int
+    offset: int
+    begin: int
+    speed: float = 0.0
+    jumps: tuple[tuple[int, int, int], ...] = ()
+
+
+def follow(before: Near | None, offset: int, begin: int, at: int) -> Near:
+    """Return what is known at a sample of `at` (ms)."""
+    if before is None or at <= before.at:
+        return Near(at, offset, begin)
+    jumps = before.jumps
+    if begin > before.begin:
+        jumps = (*jumps, (at, offset - begin, offset))[-JUMPS:]
+    return Near(at, offset, begin, (offset - before.offset) / (at - before.at), jumps)
+
+
+def skipped(before: Near | None, offset: int, begin: int, at: int) -> int:
+    """Return how many records at least were deleted unread before the commit of `offset`."""
+    if before is None or before.speed <= 0 or offset < begin:
+        return 0
+    gone = begin - before.offset
+    could_read = FASTER * before.speed * (at - before.at)
+    return round(gone - could_read) if gone > could_read + MARKER else 0
 
 
 class PlainTrack(Track):

@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN, EndsSample
 from rebalance_monitor.coordinator.lag.measuring import FRESH_MS, Windows
 from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
-from rebalance_monitor.coordinator.lag.retention import FOLLOWED
+from rebalance_monitor.coordinator.lag.retention import FAR, FOLLOWED, nears
 from rebalance_monitor.coordinator.lag.windows import MARKER, Owner, Track, Verdict, judge
 from rebalance_monitor.coordinator.state.positions import Positions
 from rebalance_monitor.decoders.rows import partition_entry
@@ -44,13 +44,15 @@ class Commit(NamedTuple):
 class Asked(NamedTuple):
     """A sample of ends some ms after what was before; `first`: of first offsets too. `busy`: rebalances.
 
-    latest: topic -> what came to each partition, UNKNOWN without an answer, ANEW where it is another log.
+    latest: topic -> what came to each partition, UNKNOWN without an answer, ANEW where it is another log;
+    `share`: how many quarters of all that came are gone.
     """
 
     gap: int
     latest: dict[str, list[int]]
     first: bool
     busy: set[str]
+    share: int
 
 
 gaps = st.integers(0, 9_000)
@@ -64,6 +66,7 @@ samples = st.builds(
     st.dictionaries(st.sampled_from(TOPICS), answers, min_size=1),
     st.booleans(),
     st.sets(st.sampled_from(GROUPS)),
+    st.integers(0, 4),
 )
 histories = st.lists(st.one_of(commits, samples), min_size=20, max_size=60)
 
@@ -93,12 +96,13 @@ class OneByOne:
     went_back: dict[str, dict[Key, int]] = field(default_factory=dict)
     kept: dict[str, dict[Key, bool]] = field(default_factory=dict)
     ends: dict[str, TopicEnds] = field(default_factory=dict)
-    losing: set[str] = field(default_factory=set)
+    near: dict[str, dict[Key, plain.Near]] = field(default_factory=dict)
+    lost: dict[str, dict[Key, int]] = field(default_factory=dict)
 
     def publish(self, group: str, now: int) -> None:
         places = self.places(group)
         if not places:
-            for memory in (self.tracks, self.went_back, self.kept):
+            for memory in (self.tracks, self.went_back, self.kept, self.near):
                 memory.pop(group, None)
             return
         self.published[group] = now
@@ -106,6 +110,7 @@ class OneByOne:
         tracks = self.tracks[group] = {key: before.get(key, PlainTrack()) for key in places}
         self.went_back[group] = {k: v for k, v in self.went_back.get(group, {}).items() if k in places}
         self.kept[group] = {k: v for k, v in self.kept.get(group, {}).items() if k in places}
+        self.near[group] = {k: v for k, v in self.near.get(group, {}).items() if k in places}
         for key, place in places.items():
             plain.commit(tracks[key], place)
             if tracks[key].from_offset >= 0:
@@ -121,7 +126,7 @@ class OneByOne:
         for topic in self.ends.keys() - sample.latest.keys():
             # Nobody wants it: the board of this test is never asked which topics it wants.
             del self.ends[topic]
-        self.losing = set()
+        self.lost = {}
         return {group: self._group(group, sample, paused=group in busy) for group in self.tracks}
 
     def _group(self, group: str, sample: EndsSample, *, paused: bool) -> dict[Key, Lag]:
@@ -143,14 +148,22 @@ class OneByOne:
                 plain.pause(track)
             plain.observe(track, waiting, sample.at)
             found[key] = (place.offset, place.at, end, waiting, age)
-            begin = sample.begin(*key)
-            if begin >= 0 and place.at <= sample.asked_at:
-                if begin > place.offset + MARKER and self.kept[group].get(key):
-                    self.losing.add(group)
-                self.kept[group][key] = begin <= place.offset + MARKER
-            if waiting and 0 <= begin <= place.offset < begin + FOLLOWED * waiting:
-                self.losing.add(group)
+            if sample.earliest:
+                self._first(group, key, place, waiting or 0, sample)
         return found
+
+    def _first(
+        self, group: str, key: Key, place: positions.Position, waiting: int, sample: EndsSample
+    ) -> None:
+        begin, before = sample.begin(*key), self.near[group].pop(key, None)
+        if begin >= 0 and place.at <= sample.asked_at:
+            unread = begin - place.offset if self.kept[group].get(key) else 0
+            unread = max(unread, plain.skipped(before, place.offset, begin, sample.at))
+            if unread > MARKER:
+                self.lost.setdefault(group, {})[key] = unread
+            self.kept[group][key] = begin <= place.offset + MARKER
+        if 0 <= begin <= place.offset < begin + FOLLOWED * waiting:
+            self.near[group][key] = plain.follow(before, place.offset, begin, sample.at)
 
 
 def told(board: Board) -> dict[str, dict[Key, Lag]]:
@@ -198,14 +211,24 @@ def require_noticed(board: Board, alone: OneByOne, at: int) -> None:
     for group, tracks in alone.tracks.items():
         found = {judge(one, at, owner, LEAST, BEHIND) for one in tracks.values() for owner in owners}
         assert group in board.noticed.suspected or found == {Verdict.FINE}
-    assert board.noticed.losing == alone.losing
-    for group in alone.kept.keys() - alone.losing:
-        layout, kept = board.groups[group].places.layout, board.groups[group].kept
-        assert [alone.kept[group].get(key, False) for key in layout] == list(map(bool, kept))
-    for group in alone.losing:
-        # These are judged one by one, which notes what they have kept.
-        layout = board.groups[group].places.layout
-        board.groups[group].kept[:] = bytes(alone.kept[group].get(key, False) for key in layout)
+    layouts = {group: list(board.groups[group].places.layout) for group in alone.tracks}
+    lost = board.noticed.lost.items()
+    assert {
+        group: {layouts[group][place]: count for place, count in found} for group, found in lost
+    } == alone.lost
+    for group, layout in layouts.items():
+        consumed, near = board.groups[group], alone.near[group]
+        assert [alone.kept[group].get(key, False) for key in layout] == list(map(bool, consumed.kept))
+        known = nears([consumed.near or FAR * len(layout)]).tolist()
+        assert {key: one for key, one in zip(layout, known, strict=True) if one[0] >= 0} == {
+            key: one[:-1] for key, one in near.items()
+        }
+        assert {layout[place]: jumps for place, jumps in consumed.jumps.items()} == {
+            key: one.jumps for key, one in near.items() if one.jumps
+        }
+        assert group in board.noticed.losing or not (
+            consumed.jumps and board.sample and board.sample.earliest
+        )
 
 
 @given(histories, st.sampled_from([1, 4, 1_000]))
@@ -226,7 +249,7 @@ def test_many_groups_at_once_are_measured_as_each_partition_alone(
                 board.publish(one.group, positions.copied(held), now)
                 continue
             ends = {topic: logs.grown(topic, found) for topic, found in one.latest.items()}
-            begins = {topic: tuple(end // 2 for end in found) for topic, found in ends.items()}
+            begins = {topic: tuple(end * one.share // 4 for end in found) for topic, found in ends.items()}
             sample = EndsSample(now - 30, now, ends, begins if one.first else {})
             board.take(sample, one.busy)
             found = alone.sample(sample, one.busy)
