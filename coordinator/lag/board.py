@@ -16,7 +16,7 @@ from rebalance_monitor.coordinator.lag.consumed import Consumed, take_runs
 from rebalance_monitor.coordinator.lag.coordinators import Coordinators
 from rebalance_monitor.coordinator.lag.ends import LATELY_MS
 from rebalance_monitor.coordinator.lag.judging.cuts import Shortened
-from rebalance_monitor.coordinator.lag.measuring import Noticed, Windows, measure
+from rebalance_monitor.coordinator.lag.measuring import Block, Noticed, Windows, measure
 from rebalance_monitor.coordinator.lag.packed import places
 from rebalance_monitor.coordinator.lag.packed.ends_columns import EndsColumns, Numbering, numbering_of
 from rebalance_monitor.coordinator.lag.packed.recent_ends import TopicEnds
@@ -62,6 +62,7 @@ class Board:
         """Partitions whose end went back at the newest sample."""
         self.remembered = Remembered()
         self._numbering: Numbering | None = None
+        self._blocks: list[Block] = []
         self._ends: dict[str, TopicEnds] = {}
         self._ids: dict[str, str] = {}
         self._unowned: frozenset[str] = frozenset()
@@ -196,7 +197,7 @@ class Board:
         asking.take(self.groups, sample)
         self._numbering = numbering_of(sample, self._numbering)
         ends = EndsColumns(sample, self._numbering, self._ends)
-        self.noticed = measure(self.groups, sample, ends, busy, self.windows)
+        self.noticed, self._blocks = measure(self.groups, sample, ends, busy, self.windows, self._blocks)
         self.followed = self.noticed.followed
         since = sample.asked_at - before.asked_at if before is not None else 0
         self.asks = asking.choose(self.groups, sample.at, since)

@@ -17,8 +17,7 @@ import numpy as np
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag.measured import Totals
 from rebalance_monitor.coordinator.lag.packed import places as packed
-from rebalance_monitor.coordinator.lag.packed import tracks
-from rebalance_monitor.coordinator.lag.packed.columns import Columns
+from rebalance_monitor.coordinator.lag.packed.columns import Columns, spread
 from rebalance_monitor.coordinator.lag.packed.layout import UNKNOWN_PLACE
 from rebalance_monitor.coordinator.lag.retention import FAR, SIZE
 
@@ -40,6 +39,8 @@ MOST_PENDING = 8
 
 AGREED = 3
 """So many answers of the brokers that were as new as the topic clear a group of pending commits."""
+
+NO_WINDOWS = Columns.new(0)
 
 
 class Doubt(NamedTuple):
@@ -66,15 +67,15 @@ class Asked(msgspec.Struct, gc=False):
     agreed: int = 0
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Consumed:
     """One group. Times in ms, -1 where nothing is known.
 
     `written`: the positions as the topic has them, `published` the clock of these; `places` those that lag
-    is measured from, the same unless the group commits by transactions (`asking.py`). `windows`: of each
-    place, with the positions `taken`; `pending` are those published since, oldest first. `kept`: of each
-    place, whether the topic's first offset was no later than the position at the last sample of first
-    offsets; `near`, `jumps`: of places where that is followed (`retention.py`).
+    is measured from, the same unless the group commits by transactions (`asking.py`). `windows`: from
+    column `begin` on of each place, with the positions `taken`; `pending` are those published since, oldest
+    first. `kept`: of each place, whether the topic's first offset was no later than the position at the last
+    sample of first offsets; `near`, `jumps`: of places where that is followed (`retention.py`).
     `went_back`: what positions went back from, until that is published. `lone`: the group has no record of
     its own. `marked`: as of `Positions`. `counts`: clocks and offsets committed until then, which
     alternate. `topics_changed`: other topics than before. `held`: positions that were not unpacked.
@@ -85,7 +86,8 @@ class Consumed:
 
     written: Packed = packed.NOTHING
     places: Packed = packed.NOTHING
-    windows: bytes = b""
+    windows: Columns = NO_WINDOWS
+    begin: int = 0
     taken: Packed = packed.NOTHING
     pending: tuple[Packed, ...] = ()
     kept: bytearray = field(default_factory=bytearray)
@@ -136,7 +138,7 @@ class Consumed:
     def start(self, places: Places | Packed) -> None:
         """Measure lag from positions of another source: what was remembered of the partitions is void."""
         self.places = self.taken = packed.NOTHING
-        self.windows, self.pending, self.kept = b"", (), bytearray()
+        self.windows, self.begin, self.pending, self.kept = NO_WINDOWS, 0, (), bytearray()
         self.near, self.jumps, self.went_back = b"", {}, {}
         self.place(places)
 
@@ -221,11 +223,11 @@ class Consumed:
     def track_at(self, place: int) -> Track:
         """Return a copy of the windows at a place."""
         settle([self])
-        return tracks.unpack(self.windows, place, *self.places.at(place))
+        return self.windows.track(self.begin + place, *self.places.at(place))
 
     def restless(self) -> Iterator[tuple[int, str, int]]:
         """Yield place, topic and partition of those whose lag has grown, or is above its low."""
-        places = list(tracks.restless(self.windows))
+        places = self.windows.restless(self.begin, self.begin + len(self.places))
         if places:
             listed = list(self.places.layout)
             yield from ((place, *listed[place]) for place in places)
@@ -254,24 +256,23 @@ class Consumed:
     def _arrange(self, now: Packed) -> None:
         """Make room for other partitions; what was remembered of those that stay is kept."""
         settle([self])
-        body, near, kept = list[bytes](), [FAR] * len(now), bytearray(len(now))
+        windows, near, kept = Columns.new(len(now)), [FAR] * len(now), bytearray(len(now))
         jumps: dict[int, tuple[Jump, ...]] = {}
         before, values = self.places, now.values()
         for place, one in enumerate(now.layout):
             old = before.layout.place(*one)
             # Until they are committed, they stand where they were.
             if old == UNKNOWN_PLACE:
-                body.append(tracks.NEW)
                 values[2 * place] = values[2 * place + 1] = -1
                 continue
-            body.append(self.windows[old * tracks.SIZE : (old + 1) * tracks.SIZE])
+            windows.values[:, place] = self.windows.values[:, self.begin + old]
             values[2 * place], values[2 * place + 1] = before.at(old)
             kept[place] = self.kept[old]
             if self.near:
                 near[place] = self.near[old * SIZE : (old + 1) * SIZE]
             if old in self.jumps:
                 jumps[place] = self.jumps[old]
-        self.windows, self.kept, self.jumps = b"".join(body), kept, jumps
+        self.windows, self.begin, self.kept, self.jumps = windows, 0, kept, jumps
         self.near = b"".join(near) if self.near else b""
         self.places = self.taken = packed.Packed(now.layout, values.tobytes())
         self.went_back = {one: before for one, before in self.went_back.items() if now.get(*one) is not None}
@@ -301,34 +302,44 @@ def settle(groups: Sequence[Consumed]) -> None:
     """
     late = [one for one in groups if one.pending]
     if late:
-        columns = Columns(one.windows for one in late)
+        sizes = np.array([len(one.places) for one in late], np.int64)
+        columns = Columns.gathered([(one.windows, one.begin) for one in late], sizes)
         commit(columns, late)
-        cut(columns, late)
+        for one, end in zip(late, np.cumsum(sizes).tolist(), strict=True):
+            begin, size = end - len(one.places), len(one.places)
+            one.windows.values[:, one.begin : one.begin + size] = columns.values[:, begin:end]
 
 
 def commit(columns: Columns, groups: Sequence[Consumed]) -> None:
-    """Do the same where `columns` has the windows of the groups; they are theirs again after `cut`."""
+    """Do the same where `columns` are the windows of these groups, end to end."""
     before = _values([one.taken for one in groups])
-    for number in range(max([len(one.pending) for one in groups], default=0)):
-        # Where no more was published the last position comes again, and changes nothing.
-        now = _values([one.pending[number] if number < len(one.pending) else one.places for one in groups])
-        back = np.flatnonzero(columns.commit(before, now)).tolist()
-        if back:
-            _go_back(groups, back, before)
-        before = now
+    now = _values([one.pending[0] if one.pending else one.places for one in groups])
+    _commit(columns, groups, before, now)
+    again = [(number, one) for number, one in enumerate(groups) if len(one.pending) > 1]
+    if again:
+        # Most groups have published once since the last sample.
+        sizes = np.array([len(one.places) for one in groups], np.int64)
+        numbers = [number for number, _ in again]
+        rows = spread((np.cumsum(sizes) - sizes)[numbers], sizes[numbers])
+        some, others = Columns(columns.values[:, rows]), [one for _, one in again]
+        before = _values([one.pending[0] for one in others])
+        for number in range(1, max(len(one.pending) for one in others)):
+            now = _values(
+                [one.pending[number] if number < len(one.pending) else one.places for one in others]
+            )
+            _commit(some, others, before, now)
+            before = now
+        columns.values[:, rows] = some.values
     for one in groups:
         if one.pending:
             one.taken, one.pending = one.places, ()
 
 
-def cut(columns: Columns, groups: Sequence[Consumed]) -> None:
-    """Give each group its windows back."""
-    bodies = columns.packed()
-    begin = 0
-    for one in groups:
-        end = begin + len(one.windows)
-        one.windows = bodies[begin:end]
-        begin = end
+def _commit(columns: Columns, groups: Sequence[Consumed], before: Ints, now: Ints) -> None:
+    """Take the positions `now` after those `before`; the same ones change nothing."""
+    back = np.flatnonzero(columns.commit(before, now)).tolist()
+    if back:
+        _go_back(groups, back, before)
 
 
 def _go_back(groups: Sequence[Consumed], rows: list[int], before: Ints) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rebalance_monitor.coordinator.lag.consumed import commit, cut
+from rebalance_monitor.coordinator.lag.consumed import commit
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
 from rebalance_monitor.coordinator.lag.measured import NO_AGE, Compared, Measured
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
@@ -64,15 +64,21 @@ def measure(
     ends: EndsColumns,
     busy: Collection[str],
     windows: Windows,
-) -> Noticed:
-    """Give every group its lag at a sample; `busy`: groups that rebalance, whose windows begin anew."""
-    noticed = Noticed()
+    blocks: Sequence[Block] = (),
+) -> tuple[Noticed, list[Block]]:
+    """Give every group its lag at a sample; `busy`: groups that rebalance, whose windows begin anew.
+
+    `blocks`: those of the sample before; those of this one are returned.
+    """
+    noticed, found = Noticed(), list[Block]()
     names, everyone, at = list(groups), list(groups.values()), sample.at
     for begin, end in _portions(everyone):
-        some = names[begin:end]
-        portion = _Portion(everyone[begin:end], ends)
+        some, own = names[begin:end], everyone[begin:end]
+        before = blocks[len(found)] if len(found) < len(blocks) else None
+        found.append(before if before is not None and before.holds(own) else Block(own))
+        portion = _Portion(found[-1], ends)
         measured = portion.measured(sample)
-        for place, consumed in enumerate(everyone[begin:end]):
+        for place, consumed in enumerate(own):
             consumed.measured, consumed.made = (measured, place), None
             if measured.known[place]:
                 consumed.totals.add(at, measured.records[place])
@@ -82,11 +88,9 @@ def measure(
             lost = portion.compare_first(ends.earliest, sample)
             noticed.lost.update((some[place], places) for place, places in lost.items())
             noticed.losing.update(some[place] for place in lost)
-            noticed.losing.update(
-                name for name, one in zip(some, everyone[begin:end], strict=True) if one.jumps
-            )
+            noticed.losing.update(name for name, one in zip(some, own, strict=True) if one.jumps)
         noticed.followed += portion.size
-    return noticed
+    return noticed, found
 
 
 def _portions(groups: Sequence[Consumed]) -> Iterator[tuple[int, int]]:
@@ -101,18 +105,34 @@ def _portions(groups: Sequence[Consumed]) -> Iterator[tuple[int, int]]:
         yield begin, len(groups)
 
 
-class _Portion:
-    """Groups whose partitions lie end to end in columns."""
+class Block:
+    """Groups whose windows lie end to end: in the same columns for as long as groups and partitions stay."""
 
-    def __init__(self, groups: Sequence[Consumed], ends: EndsColumns) -> None:
-        self._groups = groups
+    __slots__ = ("begins", "groups", "sizes", "windows")
+
+    def __init__(self, groups: Sequence[Consumed]) -> None:
+        self.groups = groups
+        self.sizes = np.array([one.places.layout.size for one in groups], np.int64)
+        self.begins: list[int] = [0, *np.cumsum(self.sizes).tolist()]
+        self.windows = Columns.gathered([(one.windows, one.begin) for one in groups], self.sizes)
+        for one, begin in zip(groups, self.begins, strict=False):
+            one.windows, one.begin = self.windows, begin
+
+    def holds(self, groups: Sequence[Consumed]) -> bool:
+        """Whether these are its groups still, each with the partitions that it had."""
+        return groups == self.groups and all(one.windows is self.windows for one in groups)
+
+
+class _Portion:
+    """The partitions of a block at one sample."""
+
+    def __init__(self, block: Block, ends: EndsColumns) -> None:
+        self._block, self._groups, self._sizes = block, block.groups, block.sizes
         self._columns = ends
-        places = [one.places for one in groups]
-        self._sizes = np.array([one.layout.size for one in places], np.int64)
-        self._borders = np.concatenate(([0], np.cumsum(self._sizes)))
-        self._places = places
-        self._offset, self._committed, self._rows = _laid_out(places, ends.numbering)
-        self._transactional = [place for place, one in enumerate(groups) if one.asked.transactional]
+        self._borders = np.array(block.begins, np.int64)
+        self._places = [one.places for one in self._groups]
+        self._offset, self._committed, self._rows = _laid_out(self._places, ends.numbering)
+        self._transactional = [place for place, one in enumerate(self._groups) if one.asked.transactional]
         self._as_of = self._times(ends.asked_at)
         self._ends, self._waiting = ends.lag(
             self._rows, self._offset, self._committed, np.repeat(self._as_of, self._sizes)
@@ -149,17 +169,16 @@ class _Portion:
             unknown.tolist(),
             (self._sizes - unknown).tolist(),
             self._as_of.tolist(),
-            self._borders.tolist(),
+            self._block.begins,
         )
 
     def observe(self, at: int, paused: Mask | None, windows: Windows) -> list[int]:
         """Let the windows take the lag at a sample of `at` (ms); returns which groups are suspected."""
-        columns = Columns(one.windows for one in self._groups)
+        columns = self._block.windows
         commit(columns, self._groups)
         if paused is not None and paused.any():
             columns.pause(np.repeat(paused, self._sizes))
         columns.observe(self._waiting, at)
-        cut(columns, self._groups)
         return self._which(columns.suspected(at, windows.least_ms, windows.behind_ms))
 
     def compare_first(self, earliest: Ints, sample: EndsSample) -> dict[int, list[tuple[int, int]]]:
@@ -179,7 +198,7 @@ class _Portion:
         now = np.where(is_answered, gap >= -MARKER, kept).tobytes()
         near = (begins >= 0) & (gap >= 0) & (gap < FOLLOWED * self._waiting)
         after, goes_on = follow(before, near, self._offset, begins, at)
-        bodies, borders, some = after.tobytes(), self._borders.tolist(), set(self._which(near))
+        bodies, borders, some = after.tobytes(), self._block.begins, set(self._which(near))
         for which, one in enumerate(groups):
             begin, end = borders[which], borders[which + 1]
             if one.kept != (own := now[begin:end]):
@@ -197,7 +216,7 @@ class _Portion:
     def _at(self, row: int) -> tuple[int, int]:
         """Return which group a row is of, and the place there."""
         which = int(np.searchsorted(self._borders, row, "right")) - 1
-        return which, row - int(self._borders[which])
+        return which, row - self._block.begins[which]
 
     def _sums(self, values: Ints | Mask) -> Ints:
         """Return the sum of each group's values."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.committing import committing, summarise
+from rebalance_monitor.coordinator.lag.consumed import NO_WINDOWS, Consumed
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT, Totals
 from rebalance_monitor.coordinator.lag.windows import Track
@@ -51,7 +52,7 @@ def test_when_and_how_fast_groups_commit_needs_no_single_position(
             board.want(now)
         assert known(plain) == known(whole)
     assert plain.topics == frozenset()
-    assert not any(one.windows for one in plain.groups.values())
+    assert all(one.windows is NO_WINDOWS for one in plain.groups.values())
 
 
 @dataclass
@@ -140,9 +141,13 @@ def test_many_groups_are_published_at_once_as_one_after_the_other(
         assert seen(together) == seen(alone)
 
 
+def tracks_of(one: Consumed) -> dict[tuple[str, int], tuple[int, ...]]:
+    return {(topic, partition): unmoved(one.track(topic, partition)) for topic, partition, _ in one.places}
+
+
 def seen(board: Board) -> dict[str, object]:
     return {
-        name: (list(one.places), one.windows, one.went_back, one.last_commit, one.counts, one.shard, one.runs)
+        name: (tracks_of(one), one.went_back, one.last_commit, one.counts, one.shard, one.runs)
         for name, one in board.groups.items()
     }
 

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.coordinator.lag.ends import UNKNOWN
-from rebalance_monitor.coordinator.lag.packed import tracks
 from rebalance_monitor.coordinator.lag.packed.columns import Columns
 from rebalance_monitor.coordinator.lag.windows import Owner, Track, Verdict, judge, window
 
@@ -20,7 +19,7 @@ class Partition:
     """The windows of one partition."""
 
     def __init__(self) -> None:
-        self.columns = Columns([tracks.NEW])
+        self.columns = Columns.new(1)
         self.position = (UNKNOWN, UNKNOWN)
 
     def commit(self, offset: int, at: int) -> None:
@@ -35,7 +34,7 @@ class Partition:
 
     @property
     def track(self) -> Track:
-        return tracks.unpack(self.columns.packed(), 0, *self.position)
+        return self.columns.track(0, *self.position)
 
 
 def play(moments: list[Moment], *, recommits: bool = False, owner_goes_on: bool = False) -> list[Verdict]:
