@@ -121,9 +121,11 @@ class Columns:
         lag, _, low, _, grown, rising, _, _ = self.values
         has_grown = (grown >= 0) & (at - grown >= least_ms)
         rises = (rising >= 0) & (at - rising >= max(least_ms, behind_ms))
-        return has_grown | (rises & (lag > low + MARKER))
+        found: Mask = has_grown | (rises & (lag > low + MARKER))
+        return found
 
 
 def spread(begins: Ints, sizes: Ints) -> Ints:
     """Return the numbers from each of `begins` on, `sizes` of them each, end to end."""
-    return np.arange(sizes.sum()) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+    numbers: Ints = np.arange(sizes.sum()) + np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+    return numbers
