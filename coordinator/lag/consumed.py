@@ -222,7 +222,7 @@ class Consumed:
 
     def track_at(self, place: int) -> Track:
         """Return a copy of the windows at a place."""
-        settle([self])
+        settle(self)
         return self.windows.track(self.begin + place, *self.places.at(place))
 
     def restless(self) -> Iterator[tuple[int, str, int]]:
@@ -249,13 +249,13 @@ class Consumed:
         """Let lag be measured from positions of the same layout; the windows take them later, with others."""
         if now.body != self.places.body:
             if len(self.pending) >= MOST_PENDING:
-                settle([self])
+                settle(self)
             self.pending = (*self.pending, now)
         self.places = now
 
     def _arrange(self, now: Packed) -> None:
         """Make room for other partitions; what was remembered of those that stay is kept."""
-        settle([self])
+        settle(self)
         windows, near, kept = Columns.new(len(now)), [FAR] * len(now), bytearray(len(now))
         jumps: dict[int, tuple[Jump, ...]] = {}
         before, values = self.places, now.values()
@@ -295,23 +295,23 @@ def take_runs(taken: Sequence[tuple[Consumed, tuple[int, bytes]]]) -> bool:
     return True
 
 
-def settle(groups: Sequence[Consumed]) -> None:
-    """Let the windows of groups take the positions that were published since the last sample, in their order.
+def settle(consumed: Consumed) -> None:
+    """Let the windows of a group take the positions published since the last sample, in their order.
 
-    All at once: what numpy costs for one group is more than it is for a thousand partitions.
+    It works on a view: a copy would be one of the windows of all groups beside it, and while no sample comes
+    every group comes here.
     """
-    late = [one for one in groups if one.pending]
-    if late:
-        sizes = np.array([len(one.places) for one in late], np.int64)
-        columns = Columns.gathered([(one.windows, one.begin) for one in late], sizes)
-        commit(columns, late)
-        for one, end in zip(late, np.cumsum(sizes).tolist(), strict=True):
-            begin, size = end - len(one.places), len(one.places)
-            one.windows.values[:, one.begin : one.begin + size] = columns.values[:, begin:end]
+    if consumed.pending:
+        end = consumed.begin + len(consumed.places)
+        commit(Columns(consumed.windows.values[:, consumed.begin : end]), [consumed])
 
 
 def commit(columns: Columns, groups: Sequence[Consumed]) -> None:
-    """Do the same where `columns` are the windows of these groups, end to end."""
+    """Let windows take the positions published since the last sample, in their order: of many groups at once.
+
+    `columns`: the windows of these groups, end to end. What numpy costs for one group is more than it is for
+    a thousand partitions.
+    """
     before = _values([one.taken for one in groups])
     now = _values([one.pending[0] if one.pending else one.places for one in groups])
     _commit(columns, groups, before, now)

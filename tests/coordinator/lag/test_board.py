@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass, field
 
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.committing import committing, summarise
-from rebalance_monitor.coordinator.lag.consumed import NO_WINDOWS, Consumed
+from rebalance_monitor.coordinator.lag.consumed import MOST_PENDING, NO_WINDOWS, Consumed
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT, Totals
 from rebalance_monitor.coordinator.lag.windows import Track
@@ -192,3 +193,33 @@ def test_a_sample_counts_the_partitions_that_groups_consume(
         board.publish(group, positions.copied(held[group]), now)
     board.take(EndsSample(now, now, {"t": (7, 7)}), ())
     assert board.followed == sum(len(p) for one in held.values() for p in positions.places_of(one).values())
+
+
+def test_a_group_that_publishes_while_no_sample_comes_copies_no_windows_of_others() -> None:
+    """Every group does so while the brokers are away: 10,000 copies of what all groups have are seconds."""
+    board, wide, width = Board(), 20_000, 3
+    for group, partitions in (("large", wide), ("small", width)):
+        board.publish(group, committed_by_all(partitions, 1), 1_000)
+    board.take(EndsSample(1_000, 1_001, {"x": (99,) * wide}), ())
+    large, small = board.groups["large"], board.groups["small"]
+    assert small.windows is large.windows
+    held = [committed_by_all(width, offset) for offset in range(2, MOST_PENDING + 4)]
+    tracemalloc.start()
+    for number, one in enumerate(held):
+        board.publish("small", one, 2_000 + number)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(small.pending) < len(held)
+    assert most < large.windows.values.nbytes / 4
+    assert unmoved(small.track("x", width - 1)) == unmoved(small.track("x", 0))
+    assert small.track_at(0).moved == MOST_PENDING + 3
+    assert large.track_at(0).moved == 1
+
+
+def committed_by_all(partitions: int, offset: int) -> Positions:
+    """The offset is the time of its commit, too."""
+    held, later = Positions(), [partition_entry(None, place) for place in range(1, partitions)]
+    entries = b"".join([partition_entry(b"x", 0), *later])
+    positions.keep(held, offset, entries, offset.to_bytes(8, "big") * partitions)
+    held.commits = offset
+    return held
