@@ -144,6 +144,15 @@ UNUSED_RULES = (
         "OptimizeOneRowPlan",
     ),
 )
+PLANNING = {
+    "no whole-stage code": ("spark.sql.codegen.wholeStage", "false"),
+    "fewer rules of the optimizer": (
+        "spark.sql.optimizer.excludedRules",
+        ",".join(map(RULE.format, UNUSED_RULES)),
+    ),
+    "no check of each plan": ("spark.sql.lightweightPlanChangeValidation", "false"),
+    "plans are not kept as texts": ("spark.sql.maxPlanStringLength", "0"),
+}
 VARIANTS: dict[str, Variant] = {
     "all levers on": ON,
     "coalesce(1) after the source": replace(ON, coalesce=1),
@@ -170,24 +179,11 @@ VARIANTS: dict[str, Variant] = {
         },
     ),
     "100 state versions kept (default)": replace(ON, conf={"spark.sql.streaming.minBatchesToRetain": "100"}),
-    "no whole-stage code": replace(ON, conf={"spark.sql.codegen.wholeStage": "false"}),
     "the optimizer runs once": replace(ON, conf={"spark.sql.optimizer.maxIterations": "1"}),
-    "fewer rules of the optimizer": replace(
-        ON, conf={"spark.sql.optimizer.excludedRules": ",".join(map(RULE.format, UNUSED_RULES))}
-    ),
-    "no check of each plan": replace(ON, conf={"spark.sql.lightweightPlanChangeValidation": "false"}),
     "live records once a minute": replace(ON, conf={"spark.ui.liveUpdate.period": "60s"}),
     "one source task, 1 shuffle partition": replace(ON, coalesce=1, partitions=1),
-    "plans are not kept as texts": replace(ON, conf={"spark.sql.maxPlanStringLength": "0"}),
-    "all of planning": replace(
-        ON,
-        conf={
-            "spark.sql.codegen.wholeStage": "false",
-            "spark.sql.optimizer.excludedRules": ",".join(map(RULE.format, UNUSED_RULES)),
-            "spark.sql.lightweightPlanChangeValidation": "false",
-            "spark.sql.maxPlanStringLength": "0",
-        },
-    ),
+    **{name: replace(ON, conf={key: value}) for name, (key, value) in PLANNING.items()},
+    "all of planning": replace(ON, conf=dict(PLANNING.values())),
 }
 
 
@@ -215,7 +211,7 @@ def keeping_sink(frame: DataFrame, _: int) -> None:
 
 def run(variant: Variant, master: str, bootstrap: str, batches: int) -> dict[str, Any]:
     """Measure one variant in this process."""
-    spark = kafka_session(master, QUERY | OPEN_SOURCE | LOCAL | {"spark.master": master} | _conf(variant))
+    spark = _session(variant, master)
     with Meter() as meter:
         row = _measured(variant, spark, bootstrap, batches, meter)
     spark.stop()
@@ -226,13 +222,13 @@ def take_turns(
     names: list[str], master: str, bootstrap: str, batches: int, turns: int
 ) -> dict[str, dict[str, Any]]:
     """Measure variants that a running session can change, in this process; medians of the turns."""
-    spark = kafka_session(master, QUERY | OPEN_SOURCE | LOCAL | {"spark.master": master} | _conf(ON))
+    spark, usual = _session(ON, master), _conf(ON)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     with Meter() as meter:
         for number in range(turns + 1):
             for name in names:
                 variant = VARIANTS[name]
-                given = _conf(variant).items() - _conf(ON).items()
+                given = _conf(variant).items() - usual.items()
                 for key, value in given:
                     spark.conf.set(key, value)
                 row = _measured(variant, spark, bootstrap, batches, meter)
@@ -240,15 +236,20 @@ def take_turns(
                 if number:
                     found[name].append(row)
                 for key, _ in given:
-                    spark.conf.unset(key)
-                    if key in _conf(ON):
-                        spark.conf.set(key, _conf(ON)[key])
+                    if key in usual:
+                        spark.conf.set(key, usual[key])
+                    else:
+                        spark.conf.unset(key)
     spark.stop()
     return {name: _medians(rows) for name, rows in found.items()}
 
 
 def _medians(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {key: statistics.median(row[key] for row in rows) for key in rows[0]}
+
+
+def _session(variant: Variant, master: str) -> SparkSession:
+    return kafka_session(master, QUERY | OPEN_SOURCE | LOCAL | {"spark.master": master} | _conf(variant))
 
 
 def _conf(variant: Variant) -> dict[str, str]:
@@ -368,7 +369,7 @@ def _line(name: str, row: dict[str, Any]) -> None:
     logs = row["walCommit"] + row["commitOffsets"]
     print(
         f"{name:<34} {row['triggerExecution']:>6.0f} {row['cpu']:>7.0f} {row['addBatch']:>9.0f}"
-        f" {row['queryPlanning']:>9.0f} {row['latestOffset']:>8.0f} {logs:>5.0f}",
+        f" {row['queryPlanning']:>9.0f} {row['latestOffset']:>8.0f} {logs:>11.0f}",
         flush=True,
     )
 
