@@ -31,6 +31,7 @@ from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from rebalance_monitor.lab.scoring.margins import Margin
     from rebalance_monitor.lab.scoring.results import Result
     from rebalance_monitor.lab.truth.recorded_suite import Suite
 
@@ -80,11 +81,10 @@ def line(some: Sequence[Judged], name: str, way: str) -> str:
     """Return one line of the first table: what bars count, over some recordings."""
     results = [one.result for one in some]
     rows, sure = margins(results, often=True), margins(results, often=True, claimed=SURE)
-    cells = [_found(rows.get((kind, ALL), Row())) for kind in KINDS]
-    every, surest = rows.get((LOSSES, ALL), Row()), sure.get((LOSSES, ALL), Row())
+    surest = _right(sure.get((LOSSES, ALL), Row()))
     hours = sum(one.healthy.hours for one in some)
     noise = f"{sum(one.healthy.false.total() for one in some)} in {hours:.0f} group-hours"
-    return f"| {' | '.join([name, way, *cells, _right(every), _right(surest), noise])} |"
+    return f"| {' | '.join([name, way, _cells(rows, ALL), surest, noise])} |"
 
 
 def _found(row: Row) -> str:
@@ -95,12 +95,12 @@ def _right(row: Row) -> str:
     return f"{row.true} of {row.claims}: {share(row.true, row.claims)}"
 
 
-def by_margins(rows: Mapping[tuple[str, tuple[str, str]], Row]) -> Iterator[str]:
+def by_margins(rows: Mapping[tuple[str, Margin], Row]) -> Iterator[str]:
     """Yield the margins with enough truths, as lines of a table."""
-    yield "| losses by | | truths | found | claims: right |\n|---|---|--:|---|---|"
-    for (label, (kind, value)), row in rows.items():
+    yield f"| losses by | | {' | '.join(KINDS)} | claims: right |\n|---|---|---|---|---|---|"
+    for (label, margin), row in rows.items():
         if label == LOSSES and row.truths >= LEAST:
-            yield f"| {kind} | {value} | {row.truths} | {share(row.found, row.truths)} | {_right(row)} |"
+            yield f"| {' | '.join(margin)} | {_cells(rows, margin)} |"
 
 
 def by_families(ways: Mapping[str, Sequence[Result]]) -> Iterator[str]:
@@ -110,9 +110,13 @@ def by_families(ways: Mapping[str, Sequence[Result]]) -> Iterator[str]:
     families = sorted({one for some in rows.values() for _, (kind, one) in some if kind == "family"})
     for family in families:
         for way, some in rows.items():
-            cells = [_found(some.get((kind, ("family", family)), Row())) for kind in KINDS]
-            every = some.get((LOSSES, ("family", family)), Row())
-            yield f"| {family} | {way} | {' | '.join(cells)} | {_right(every)} |"
+            yield f"| {family} | {way} | {_cells(some, ('family', family))} |"
+
+
+def _cells(rows: Mapping[tuple[str, Margin], Row], margin: Margin) -> str:
+    """Return what was found of each kind of loss in a margin, and how many claims are right."""
+    found = [_found(rows.get((kind, margin), Row())) for kind in KINDS]
+    return " | ".join([*found, _right(rows.get((LOSSES, margin), Row()))])
 
 
 def calibrated(results: Sequence[Result]) -> Iterator[str]:

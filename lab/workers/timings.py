@@ -72,6 +72,7 @@ def classes(timing: Timing) -> dict[str, str]:
     return {
         "session timeout": f"{timing.session_ms // 1000} s",
         "poll interval": f"{timing.poll_ms // 1000} s",
+        "the two": "equal" if timing.poll_ms == timing.session_ms else "apart",
         "heartbeat": f"{timing.heartbeat_ms // 1000} s",
         "commits": timing.way,
         "commits come": "within the session" if often else "more seldom",
