@@ -27,6 +27,8 @@ BREACH_MS, BREACH_SLACK_MS = 12_000, 2_000
 EARLY_MS = 1_500
 LOG_ORDER_MS = 20
 UNSTORED = "when storing group assignment"
+# What a broker says of a record that its replicas did not have in time: its own log may hold it.
+MAYBE_STORED = f"Error COORDINATOR_NOT_AVAILABLE {UNSTORED}"
 
 
 def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = (), pace: Pace = LAB_PACE) -> list[Fact]:
@@ -74,14 +76,22 @@ def _breaches(events: Iterable[Truth], epochs: frozenset[str], pace: Pace) -> di
 
 
 def stored(events: Iterable[Truth]) -> list[Truth]:
-    """Leave out assignments that were received and could not be stored: no record has their generation."""
+    """Leave out assignments that were received and could not be stored: no record has their generation.
+
+    One that the broker gave up waiting for may have a record: it becomes `maybe_synced`.
+    """
     every = list(events)
     unstored = {
-        (event.group, event.generation)
+        (event.group, event.generation): MAYBE_STORED in event.reason
         for event in every
         if event.what == "started" and UNSTORED in event.reason
     }
-    return [one for one in every if one.what != "synced" or (one.group, one.generation) not in unstored]
+    found = []
+    for event in every:
+        maybe = unstored.get((event.group, event.generation)) if event.what == "synced" else None
+        if maybe is not False:
+            found.append(replace(event, what="maybe_synced") if maybe else event)
+    return found
 
 
 def _in_order(events: Iterable[Truth]) -> list[Truth]:
@@ -126,7 +136,12 @@ class Fold(Facts):
             return
         match event.what:
             case "started" if UNSTORED in event.reason:
-                group.unstored = True
+                group.unstored = MAYBE_STORED not in event.reason
+            case "maybe_synced":
+                group.maybe_written |= group.joined_phase[2]
+                self.facts.append(
+                    Fact(Kind.REBALANCE, group.name, event.generation, "", event.at, required=False)
+                )
             case "joined":
                 self._join(group, event)
             case "left" | "poll_left" | "expired" | "join_deadline" | "sync_deadline":
@@ -188,4 +203,4 @@ class Fold(Facts):
         for change in changes:
             self.add_change(group, generation, members, change)
         group.written, group.unwritten, group.joined_phase = members, 0, (-1, 0, set())
-        group.unstored = False
+        group.maybe_written, group.unstored = set(), False

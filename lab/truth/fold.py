@@ -48,6 +48,7 @@ class GroupFold:
     name: str
     members: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
+    maybe_written: set[str] = field(default_factory=set)
     changes: list[Change] = field(default_factory=list)
     joined_phase: tuple[int, int, set[str]] = (-1, 0, set())
     began_empty: bool = True
@@ -110,11 +111,12 @@ class Facts:
     def add_change(self, group: GroupFold, generation: int, members: set[str], change: Change) -> None:
         """Add the facts of one change, as far as records can show it."""
         arrived = change.cause == Cause.MEMBER_JOINED
-        visible = change.member in members - group.written if arrived else change.member in group.written
+        maybe = group.maybe_written - group.written
+        visible = change.member in (members - group.written if arrived else group.written | maybe)
         if not visible or (arrived and group.began_empty):
             return
-        label = f"cause:{change.cause}"
-        self.facts.append(Fact(label, group.name, generation, change.member, change.at))
+        label, required = f"cause:{change.cause}", change.member not in maybe
+        self.facts.append(Fact(label, group.name, generation, change.member, change.at, required))
         kind = {
             Cause.SESSION_TIMEOUT: Kind.SESSION_TIMEOUT,
             Cause.STATIC_MEMBER_EXPIRED: Kind.SESSION_TIMEOUT,
@@ -122,7 +124,7 @@ class Facts:
             Cause.JOIN_DEADLINE_MISSED: Kind.POLL_INTERVAL_EXCEEDED,
         }.get(Cause(change.cause))
         if kind is not None:
-            self.facts.append(Fact(kind, group.name, generation, change.member, change.at))
+            self.facts.append(Fact(kind, group.name, generation, change.member, change.at, required))
 
 
 def came_back(group: GroupFold, member: str) -> bool:

@@ -200,3 +200,17 @@ def test_an_assignment_that_could_not_be_stored_makes_no_generation_and_says_why
         ("cause:assignment_not_stored", 3, ""),
     } <= found
     assert ("cause:member_joined", 3, "b") in found
+
+
+def test_members_of_an_assignment_whose_replicas_were_late_may_be_reported_or_not() -> None:
+    log = Log()
+    log.generation(1, "a")
+    log.generation(2, "b")
+    error = "Error COORDINATOR_NOT_AVAILABLE when storing group assignmentduring SyncGroup (member: a)."
+    log.events.append(Truth(log.events[-1].at + 2, "g", "started", 2, (), error))
+    log.tell("expired", -1, "b", after_ms=9000)
+    log.generation(3)
+    found = {(fact.label, fact.generation, fact.member, fact.required) for fact in facts_of(log.events)}
+    assert {("rebalance", 2, "", False), ("rebalance", 3, "", True)} <= found
+    assert ("cause:session_timeout", 3, "b", False) in found
+    assert not any(label == "cause:assignment_not_stored" for label, *_ in found)
