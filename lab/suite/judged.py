@@ -39,7 +39,7 @@ SAMPLES, ENDS = "sightings.jsonl", "ends.jsonl"
 WAYS = {"records": (), "records, samples": (SAMPLES,), "records, samples, ends": (SAMPLES, ENDS)}
 """What is judged from -> what of a capture that takes beside the records."""
 
-SURE = 0.9
+SURE, MINUTE_MS = 0.9, 60_000
 KINDS = ("session timeouts", "poll breaches", "join deadlines missed")
 _HEAD = (
     f"| recording | judged from | {' | '.join(f'{kind}: found' for kind in KINDS)} | claims: right | "
@@ -56,8 +56,8 @@ class Judged(NamedTuple):
     healthy: Counted
 
 
-def judged(suite: Suite, name: str, way: str) -> Judged | None:
-    """Judge a recording from some of its evidence; None where it does not have that."""
+def judged(suite: Suite, name: str, way: str, skip: int = 0) -> Judged | None:
+    """Judge a recording from some of its evidence, from `skip` ms on; None where it does not have that."""
     capture, extra = suite.folder / "capture", WAYS[way]
     if any(not (capture / one).exists() for one in extra):
         return None
@@ -67,7 +67,19 @@ def judged(suite: Suite, name: str, way: str) -> Judged | None:
         shutil.copytree(capture, some, ignore=lambda *_: left_out)
         part = replace(suite, folder=Path(folder))
         found = replayed(part)
-        return Judged(name, way, result_of(part, found), counted(part, name, found))
+        result = result_of(part, found)
+        if skip:
+            result = _after(result, int(str(suite.about["began"])) + skip)
+        return Judged(name, way, result, counted(part, name, found))
+
+
+def _after(result: Result, since: int) -> Result:
+    """Return what happened, and was claimed of what happened, from then on."""
+    return replace(
+        result,
+        facts=[one for one in result.facts if one.at >= since],
+        claims={how: [one for one in some if one.at >= since] for how, some in result.claims.items()},
+    )
 
 
 def recordings(folders: Iterable[Path]) -> Iterator[Suite]:
@@ -140,14 +152,15 @@ def calibrated(results: Sequence[Result]) -> Iterator[str]:
 @click.command()
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @click.option("--way", "ways", multiple=True, type=click.Choice(list(WAYS)), default=list(WAYS))
-def main(folders: tuple[Path, ...], ways: tuple[str, ...]) -> None:
+@click.option("--skip", default=0, help="Leave out the first minutes of each, in which it starved.")
+def main(folders: tuple[Path, ...], ways: tuple[str, ...], skip: int) -> None:
     """Judge recordings, and print what the bars count."""
     found: list[Judged] = []
     click.echo(f"A claim is a cause of {CLAIMED} and more.\n\n{_HEAD}")
     for suite in recordings(folders):
         name = f"{suite.about['seed']}, {suite.about['kafka']}"
         for way in ways:
-            if one := judged(suite, name, way):
+            if one := judged(suite, name, way, skip * MINUTE_MS):
                 found.append(one)
                 click.echo(line([one], name, way))
     for way in ways:

@@ -56,6 +56,18 @@ def test_a_recording_is_judged_from_its_records_alone_and_with_its_samples() -> 
     assert judged(suite, "moved", "records, samples, ends") is None
 
 
+def test_what_happened_in_minutes_that_are_left_out_is_not_counted() -> None:
+    suite = read_suite(RECORDING)
+    whole, part, none = (judged(suite, "one", "records", skip) for skip in (0, 60_000, 3_600_000))
+    assert whole is not None
+    assert part is not None
+    assert none is not None
+    assert len(whole.result.facts) > len(part.result.facts) > 0
+    assert len(whole.result.claims[REPLAY]) > len(part.result.claims[REPLAY]) > 0
+    assert not none.result.facts
+    assert not none.result.claims[REPLAY]
+
+
 def test_what_a_bar_counts_is_on_one_line() -> None:
     results = _result("g", [0.95] * 3 + [0.85]), _result("h", [0.95] * 9, commit=60_000)
     healthy = Counted("one", 3, 2.0, Counter(session_timeout=1, storm=1))
