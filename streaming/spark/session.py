@@ -23,6 +23,7 @@ from rebalance_monitor.cluster.jars.jars import installed_spark, resolve_spark_k
 from rebalance_monitor.cluster.jars.java import find_java
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.secrets import WORDS_OF_SECRETS, is_secret
+from rebalance_monitor.streaming.spark.local_files import local_files
 from rebalance_monitor.streaming.spark.scratch import WORKERS, import_from_the_path_alone, scratch_option
 from rebalance_monitor.streaming.spark.user import user_option
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-# Renames through Hadoop's FileSystem: on a local folder this spares commands; a chmod for each file is left.
+# Renames through Hadoop's FileSystem: on a local folder this spares commands.
 LOCAL_FILES = (
     "org.apache.spark.sql.execution.streaming.FileSystemBasedCheckpointFileManager",
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
@@ -177,6 +178,7 @@ def session_settings(
         settings["spark.jars"] = ",".join(str(jar) for jar in jars)
     settings |= overrides
     if not is_platform(environment):
+        settings = local_files(settings)
         options = (_log_layout(), scratch_option(), user_option(), settings.get(JAVA_OPTIONS, ""))
         settings[JAVA_OPTIONS] = " ".join(filter(None, options))
         # Set once the session stands: Spark would say so in a line of its own.
