@@ -24,7 +24,6 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,16 +37,19 @@ from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.streaming.query.decode import decoded
 from rebalance_monitor.streaming.rows.clock import clock_rows
 from rebalance_monitor.streaming.rows.lanes import Lanes
+from rebalance_monitor.streaming.spark.local_files import IMPLEMENTATION, local_files
 from rebalance_monitor.streaming.spark.session import INTERPRETED, LOCAL, OPEN_SOURCE, PROJECTIONS, QUERY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 OUT_FILE = Path(__file__).parents[2] / "build" / "bench" / "levers.json"
 SHARDS = 50
 WATCH_S = 240.0
+HADOOP = "spark.hadoop."
 DEFAULT_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.FileContextBasedCheckpointFileManager"
 
 
@@ -167,6 +169,12 @@ VARIANTS: dict[str, Variant] = {
     "generated projections (default)": replace(ON, conf={PROJECTIONS: "FALLBACK"}),
     "no options for the JVM (default)": replace(ON, conf={"spark.driver.extraJavaOptions": "-Dnone=1"}),
     "a sink that keeps and computes twice": replace(ON, computes=2),
+    "a chmod for each file (Hadoop's default)": replace(
+        ON, conf={IMPLEMENTATION: "org.apache.hadoop.fs.LocalFileSystem"}
+    ),
+    "no checksums, a chmod for each file": replace(
+        ON, conf={IMPLEMENTATION: "org.apache.hadoop.fs.RawLocalFileSystem"}
+    ),
     "no changelog (default)": replace(
         ON, conf={"spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false"}
     ),
@@ -223,6 +231,7 @@ def take_turns(
 ) -> dict[str, dict[str, Any]]:
     """Measure variants that a running session can change, in this process; medians of the turns."""
     spark, usual = _session(ON, master), _conf(ON)
+    hadoop: Any = spark._jvm.org.apache.hadoop  # noqa: SLF001 - there is no public way
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     with Meter() as meter:
         for number in range(turns + 1):
@@ -230,7 +239,9 @@ def take_turns(
                 variant = VARIANTS[name]
                 given = _conf(variant).items() - usual.items()
                 for key, value in given:
-                    spark.conf.set(key, value)
+                    spark.conf.set(key.removeprefix(HADOOP), value)
+                # Hadoop keeps a file system as it was when it was first asked for.
+                hadoop.fs.FileSystem.closeAll()
                 row = _measured(variant, spark, bootstrap, batches, meter)
                 print(number, name, f"{row['triggerExecution']:.0f} ms, {row['cpu']:.0f} CPU-ms", flush=True)
                 if number:
@@ -239,7 +250,7 @@ def take_turns(
                     if key in usual:
                         spark.conf.set(key, usual[key])
                     else:
-                        spark.conf.unset(key)
+                        spark.conf.unset(key.removeprefix(HADOOP))
     spark.stop()
     return {name: _medians(rows) for name, rows in found.items()}
 
@@ -249,7 +260,8 @@ def _medians(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _session(variant: Variant, master: str) -> SparkSession:
-    return kafka_session(master, QUERY | OPEN_SOURCE | LOCAL | {"spark.master": master} | _conf(variant))
+    settings = QUERY | OPEN_SOURCE | LOCAL | {"spark.master": master} | _conf(variant)
+    return kafka_session(master, local_files(settings))
 
 
 def _conf(variant: Variant) -> dict[str, str]:
@@ -278,28 +290,32 @@ def _measured(
     writer = out.writeStream.foreachBatch(writes).outputMode("update").trigger(processingTime="0 seconds")
     with tempfile.TemporaryDirectory(prefix="levers-", ignore_cleanup_errors=True) as folder:
         query = writer.option("checkpointLocation", folder).start()
-        row = _watch(partial(batch_ms, query), batches, meter)
+        row = _watch(query, batches, meter)
         if (error := query.exception()) is not None:
             raise error
         query.stop()
     return row
 
 
-def _watch(
-    finished: partial[list[dict[str, int]]], batches: int, meter: Meter, skip: int = 8
-) -> dict[str, Any]:
+def _watch(query: StreamingQuery, batches: int, meter: Meter, skip: int = 8) -> dict[str, Any]:
     until = time.monotonic() + WATCH_S
-    while len(finished(0)) < skip and time.monotonic() < until:
+    while _finished(query) < skip and time.monotonic() < until:
         time.sleep(0.05)
-    first, before = len(finished(0)), meter.read()
-    while len(finished(first)) < batches and time.monotonic() < until:
+    first, before = _finished(query), meter.read()
+    while _finished(query) < first + batches and time.monotonic() < until:
         time.sleep(0.05)
-    after, rows = meter.read(), finished(first)
+    after, rows = meter.read(), batch_ms(query, first)
     if not rows:
         raise TimeoutError(f"no batch within {WATCH_S:.0f} s after the warm-up")
     names = ("triggerExecution", "addBatch", "latestOffset", "queryPlanning", "walCommit", "commitOffsets")
     medians = {name: statistics.median(row.get(name, 0) for row in rows) for name in names}
     return medians | {"cpu": (after.cpu_s - before.cpu_s) * 1000 / len(rows), "batches": len(rows)}
+
+
+def _finished(query: StreamingQuery) -> int:
+    """Count the batches that are done. All reports at once would cost more than a batch: each is a tree."""
+    last: Any = query._jsq.lastProgress()  # noqa: SLF001 - the public way makes the whole tree
+    return 0 if last is None else int(last.batchId()) + 1
 
 
 def read(wait_ms: int, poll: int, master: str, bootstrap: str) -> dict[str, Any]:
