@@ -17,7 +17,7 @@ import json
 import re
 import uuid
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +111,8 @@ class Changelog:
 
     def begin(self, begun: Begun) -> None:
         """Make a batch durable before it is applied, and with it the state committed before. Blocks."""
-        self._waiting += _frame(b"B", _json(asdict(begun)))
+        body = {name: getattr(begun, name) for name in Begun.__slots__}
+        self._waiting += _frame(b"B", _json(body))
         self._write()
 
     def commit(self, batch: int, now: int, ends: Mapping[int, int], changed: Mapping[int, Stored]) -> None:
