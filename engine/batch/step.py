@@ -68,6 +68,7 @@ QUARANTINE_BYTES = 256 * 1024
 # A record's body begins with a version byte and the key's length; the key begins with its type.
 _KEY_TYPE = slice(5, 7)
 _OFFSET_COMMIT = 1
+_LAST_OFFSET, _RECORD_TS = attrgetter("last_offset"), attrgetter("record_ts")
 
 
 class OutRow(NamedTuple):
@@ -276,22 +277,24 @@ def _said(error: Exception) -> str:
 
 
 def _summary(records: Sequence[Row], now: int, state_bytes: int, *, is_live: bool) -> StatOut:
-    last = max((row.last_offset for row in records), default=-1)
-    # History is no measure of a clock.
-    newest = max((row.record_ts for row in records), default=-1) if is_live else -1
-    counts = {"now": now, "rows": len(records), "last_offset": last, "newest": newest}
-    return StatOut("batch", {**counts, "state_bytes": state_bytes, "types": _types(records)})
-
-
-def _types(records: Sequence[Row]) -> dict[str, int]:
-    """Count the readable records by type; a commit run holds commits of type 1, rarely of the retired 0."""
-    found: Counter[int] = Counter()
+    commits, types = 0, Counter[int]()
     for row in records:
         if row.row_kind == COMMIT_RUN:
-            found[_OFFSET_COMMIT] += row.count
+            # It holds commits of type 1, rarely of the retired 0.
+            commits += row.count
         elif row.row_kind == RECORD:
-            found[int.from_bytes(row.body[_KEY_TYPE], "big", signed=True)] += 1
-    return {str(number): count for number, count in sorted(found.items())}
+            types[int.from_bytes(row.body[_KEY_TYPE], "big", signed=True)] += 1
+    types[_OFFSET_COMMIT] += commits
+    data = {
+        "now": now,
+        "rows": len(records),
+        "last_offset": max(map(_LAST_OFFSET, records), default=-1),
+        # History is no measure of a clock.
+        "newest": max(map(_RECORD_TS, records), default=-1) if is_live else -1,
+        "state_bytes": state_bytes,
+        "types": {str(number): count for number, count in sorted(types.items()) if count},
+    }
+    return StatOut("batch", data)
 
 
 def _quarantine(records: Sequence[Row]) -> Iterator[StatOut]:
