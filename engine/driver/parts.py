@@ -209,7 +209,10 @@ class Parts:
     def _learn(self, batch: Batch) -> None:
         for group in batch.removed:
             self._summaries.pop(group, None)
-        new = batch.groups.keys() - self._summaries.keys()
-        self._has_new_groups |= any(batch.groups[name].get("group_type") in _EPOCHS for name in new)
+        self._has_new_groups |= any(
+            summary.get("group_type") in _EPOCHS
+            for name, summary in batch.groups.items()
+            if name not in self._summaries
+        )
         batch.handed = handed_over(batch.groups, self._summaries)
         self._summaries |= batch.groups
