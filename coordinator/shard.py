@@ -102,17 +102,15 @@ class ShardCoordinator:
         state = self.state
         if row.first_offset <= state.last_offset:
             return []
-        self._wakes.touched.add(row.group)
         until = state.catching_up_until
         out = self._go_live(row.record_ts) if until is not None and row.first_offset >= until else []
         history = self._progress(row)
         out += self._decide_pending(row, state.pending) if state.pending else []
         if row.row_kind == rows.COMMIT_RUN:
             out += self._on_commits(row, history=history)
-        elif row.row_kind == rows.RECORD:
-            out += self._on_record(row, history=history)
         else:
-            self._on_failure(row)
+            self._wakes.touched.add(row.group)
+            out += self._on_single(row, history=history)
         if state.catching_up_until is not None and row.last_offset + 1 >= state.catching_up_until:
             out += self._go_live(row.record_ts)
         return out
@@ -217,6 +215,15 @@ class ShardCoordinator:
                 empty_groups.note_orphan(self.state, row.group, at)
             publishing.on_lone_commits(self.state, row.group, at, rows.run_parts(row))
             return []
+        self._active.add(row.group)
+        try:
+            return self._fold(row, group, at, history=history)
+        finally:
+            if not group.wake:
+                # Commits move no deadline, or make the group due at once.
+                self._wakes.touched.add(row.group)
+
+    def _fold(self, row: Row, group: GroupState, at: int, *, history: bool) -> list[Output]:
         partitions, offsets = rows.run_parts(row)
         asks = not group.members and visits.were_evicted(group)
         back = positions.went_back(group.positions, partitions, offsets) if asks else ()
@@ -251,7 +258,10 @@ class ShardCoordinator:
             owned = self._owners[name] = Owners(group)
         return owned
 
-    def _on_record(self, row: Row, *, history: bool) -> list[Output]:
+    def _on_single(self, row: Row, *, history: bool) -> list[Output]:
+        if row.row_kind != rows.RECORD:
+            self._on_failure(row)
+            return []
         self.state.records += 1
         key, value = rows.record(row)
         if key[:2] in _COMMIT_TYPES:

@@ -20,8 +20,8 @@ VOID = 4
 class Wakes:
     """Follows the groups of `store`.
 
-    `touched`: groups that may be due at another time than before. The code that changes when a group is due
-    adds it, without a call: most rows are commit runs.
+    `touched`: groups that may be due at another time than before; the code that changes that adds it. Most
+    rows are commit runs, which hardly ever do.
     """
 
     __slots__ = ("_heap", "_known", "_store", "_was_asked", "touched")
