@@ -287,10 +287,15 @@ def part_of(finding: Finding) -> str:
     return str(finding.details.get("topic", "")) if finding.kind is Kind.OFFSETS_EXPIRING else ""
 
 
-def stamp(finding: Finding, detected_at: int, late_after_ms: int = LATE_AFTER_MS) -> Finding:
-    """Copy of `finding` with the wall clock of its detection; `late` where that is long after the event."""
+def stamp(
+    finding: Finding, detected_at: int, late_after_ms: int = LATE_AFTER_MS, *, cluster: str = ""
+) -> Finding:
+    """Copy of `finding` with the wall clock of its detection; `late` where that is long after the event.
+
+    `cluster`: its name in place of its id, "" for none.
+    """
     late = not finding.history and detected_at - finding.at > late_after_ms
-    return replace(finding, detected_at=detected_at, late=late)
+    return replace(finding, detected_at=detected_at, late=late, cluster=cluster or finding.cluster)
 
 
 def to_dict(finding: Finding) -> dict[str, Any]:

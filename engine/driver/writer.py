@@ -184,7 +184,8 @@ class BatchWriter:
         self._say(key, batch, findings, wall)
 
     def _final(self, findings: Sequence[Finding], wall: int) -> list[Finding]:
-        return [self._identities.finding(self._named(stamp(finding, wall))) for finding in findings]
+        name = self._cluster_name
+        return [self._identities.finding(stamp(finding, wall, cluster=name)) for finding in findings]
 
     def _sorted(self, findings: Iterable[Finding]) -> tuple[list[Finding], list[Finding]]:
         """Return the findings that an earlier query has published, and the others.
@@ -216,9 +217,6 @@ class BatchWriter:
             return not known or (finding.kind in HELD_BACK and finding.at > late)
 
         return replace(batch, findings=list(filter(is_news, batch.findings)))
-
-    def _named(self, finding: Finding) -> Finding:
-        return replace(finding, cluster=self._cluster_name) if self._cluster_name else finding
 
     def _commit(self, key: BatchKey, batch: Batch) -> None:
         after = self._parts.into(self._snapshot.after(*key, batch.now, batch.positions))
