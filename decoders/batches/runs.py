@@ -56,11 +56,13 @@ def borders(keys: Cells, found: Commits, shard: Ints) -> Borders:
     joins[1:] &= (found.commit_ts[1:] == found.commit_ts[:-1]) & (
         found.group_size[1:] == found.group_size[:-1]
     )
-    _keep_same(joins, keys.data, found.group_start, found.group_size)
     topics = joins.copy()
     topics[1:] &= found.topic_size[1:] == found.topic_size[:-1]
-    _keep_same(topics, keys.data, found.topic_start, found.topic_size)
-    return Borders(commit & ~joins, commit & ~topics)
+    # Most commits name group and topic of the one before: that is seen in one comparison.
+    _keep_same(topics, keys.data, found.group_start, found.group_size + 2 + found.topic_size)
+    joins &= ~topics
+    _keep_same(joins, keys.data, found.group_start, found.group_size)
+    return Borders(commit & ~(joins | topics), commit & ~topics)
 
 
 def _keep_same(joins: Mask, data: Bytes, starts: Ints, sizes: Ints) -> None:
