@@ -20,7 +20,7 @@ from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines import rejoining
 from rebalance_monitor.coordinator.deadlines.member_deadlines import under_traffic
 from rebalance_monitor.coordinator.deadlines.rejoining import UNKNOWN, Seen
-from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits
+from rebalance_monitor.coordinator.deadlines.stuck_limits import Limits, limits, warns_after
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import (
     HELD_BY,
@@ -196,7 +196,9 @@ def has_new_silence(state: GroupState, settings: DetectionSettings, now: int) ->
 
 def quiet_ms(state: GroupState, settings: DetectionSettings) -> int:
     """Return how long a member that commits must have stopped until it is found to have (ms)."""
-    return limits_of(state, settings).warns // 2
+    # Asked of every group that is woken: the session timeouts do not matter here.
+    longest = max([member.rebalance_timeout for member in state.members], default=-1)
+    return warns_after(settings, longest) // 2
 
 
 def due(state: GroupState, settings: DetectionSettings, now: int) -> int:

@@ -38,8 +38,13 @@ def limits(settings: DetectionSettings, sessions: Iterable[int], rebalances: Ite
     """
     longest = max(rebalances, default=-1)
     session = max([one for one in sessions if one > 0], default=USUAL_SESSION_MS)
-    given = settings.stuck_after_ms
-    half = MOST_MS if longest <= 0 else min(max(longest // 2, LEAST_MS), MOST_MS)
-    warns = half if given is None else given
+    warns = warns_after(settings, longest)
     outlasts = session + session // _BEATS
     return Limits(warns, max(warns, outlasts if longest <= 0 else min(outlasts, longest)))
+
+
+def warns_after(settings: DetectionSettings, longest: int) -> int:
+    """Return from when on a join phase warns (ms); `longest`: the longest rebalance timeout, -1 unknown."""
+    if settings.stuck_after_ms is not None:
+        return settings.stuck_after_ms
+    return MOST_MS if longest <= 0 else min(max(longest // 2, LEAST_MS), MOST_MS)
