@@ -22,7 +22,7 @@ from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, SOON_MS, Way, late_share
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -67,19 +67,25 @@ class _Removals(NamedTuple):
     over: Array
 
 
-class _Together(NamedTuple):
-    """How likely each member departed with others, by one event.
+class _Parts(NamedTuple):
+    """How likely each member departed in each role, by heartbeat interval and cell.
 
-    `dead`: it died with the one whose session held the phase. `all_of`: one of `EVENTS` took all of the
-    group, by event and role; no array where members are left.
+    `roles`: by itself, by role and way. `together`: with others, by role: it died with the one whose session
+    held the phase, then, where nobody is left, one of `EVENTS` took all. `removed`: by the join deadline, in the
+    cells where that may end. Of one member alone nothing is `together`.
     """
 
-    dead: Array
-    all_of: Array
+    roles: Array
+    together: Array
+    removed: Array
 
 
-_TRIGGER, _HOLDER, _INSIDE, _REMOVED = range(4)
+_TRIGGER, _HOLDER, _INSIDE = range(3)
 _ROLES = 3
+_DEAD = 1
+_WAYS_TOGETHER = (Way.DIED, *(event.way for event in EVENTS))
+_SHOWN = [event.waits for event in EVENTS]
+_MEANT = [event.way for event in EVENTS]
 
 
 def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
@@ -94,19 +100,22 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     newborn = sum(one.young for one in evidence.departed)
     scene = _Scene(evidence, seen, waits.tried_heartbeats(evidence.session), siblings, shares, newborn, by)
     count, cells = len(evidence.departed), seen.span.spread.shape
-    roles = np.empty((count, _ROLES, len(Way), *cells))
-    events = len(EVENTS) * (count > 1 and evidence.is_emptied)
-    together = _Together(np.zeros((count, *cells)), np.empty((count, events, _ROLES, *cells)))
-    for first in range(0, len(roles), _AT_ONCE):
+    alike = (1 + len(EVENTS) * evidence.is_emptied) * (count > 1)
+    parts = _Parts(
+        np.empty((count, _ROLES, len(Way), *cells)),
+        np.zeros((count, _ROLES, alike, *cells)),
+        np.zeros((count, len(scene.tried), len(seen.grid.deadline[seen.grid.due]))),
+    )
+    for first in range(0, count, _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
-        apart = _Together(*(one[some] for one in together))
-        _fill_roles(scene, evidence.departed[some], roles[some], apart)
-    return _summed(scene, roles, together, waits.prior_of_heartbeats(evidence.session, evidence.beats, by))
+        _fill(scene, evidence.departed[some], _Parts(*(one[some] for one in parts)))
+    return _summed(scene, parts, waits.prior_of_heartbeats(evidence.session, evidence.beats, by))
 
 
-def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, together: _Together) -> None:
+def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     """Fill in the likelihoods of members in each role, by way, heartbeat interval and cell."""
     grid, span, by = scene.phase.grid, scene.phase.span, scene.by
+    roles, together, removed = parts
     trigger, holder, inside = (roles[:, role] for role in (_TRIGGER, _HOLDER, _INSIDE))
     prior = np.array([hypotheses.prior_of(one, scene.shares, by) for one in some])[:, :, None, None]
     seen = _removals(scene, some)
@@ -120,33 +129,35 @@ def _fill_roles(scene: _Scene, some: Sequence[Departed], roles: Array, together:
     np.maximum(inside, 0.0, out=inside)
     if len(span.long) and all(one.anew < 0 and not (one.lived_on and one.returned) for one in some):
         _leave_out_late(scene, seen, inside)
-    among = together.all_of
-    for place, (row, way, _) in enumerate(EVENTS[: among.shape[1]]):
-        relative = prior[:, way] / scene.shares[way]
-        among[:, place, _TRIGGER] = relative * seen.within[:, row] / grid.width
-        among[:, place, _HOLDER] = relative * seen.at_end[:, row]
-        among[:, place, _INSIDE] = relative * inside[:, row]
+    if together.shape[2] > _DEAD:
+        relative = prior[:, _MEANT] / np.array(scene.shares)[_MEANT, None, None]
+        together[:, _TRIGGER, _DEAD:] = relative * seen.within[:, _SHOWN] / grid.width
+        together[:, _HOLDER, _DEAD:] = relative * seen.at_end[:, _SHOWN]
+        together[:, _INSIDE, _DEAD:] = relative * inside[:, _SHOWN]
     inside *= prior * apart
     inside += prior * near * begun
-    if len(scene.evidence.departed) > 1:
+    if together.shape[2]:
         late = phase.beside_the_last(grid, scene.tried, seen.now[:, Way.DIED], seen.table[:, Way.DIED])
-        np.multiply(prior[:, Way.DIED], late, out=together.dead)
+        dead = prior[:, Way.DIED] * late
         if len(span.long):
             free = [one.anew >= 0 or one.lived_on for one in some]
-            together.dead[..., span.long] *= np.where(free, 1.0, late_share(by))[:, None, None]
+            dead[..., span.long] *= np.where(free, 1.0, late_share(by))[:, None, None]
+        together[:, _INSIDE, 0] = dead
         # One that had rejoined waits without commits since, and may leave at any time.
         waited = prior[:, Way.LEFT] * by.waited * begun[:, Way.UNJOINED] / span.spread
         usual = waited * apart[..., Way.LEFT, :, :]
         holder[:, Way.LEFT] += usual
         inside[:, Way.LEFT] += usual * grid.middle
-    trigger[:, Way.UNJOINED] = inside[:, Way.UNJOINED] = 0.0
-    holder[:, Way.UNJOINED] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
+        together[:, _HOLDER, 0] = holder[:, Way.DIED] * by.dead_together
+    roles[:, :, Way.UNJOINED] = 0.0
+    if removed.size:
+        removed[:] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
     unseen = scene.evidence.may_lack_newcomer
     for place, one in enumerate(some):
         if one.returned == SAME_PLACE or unseen:
             leaked = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
             left, late = phase.replaced(one, grid.edges, scene.tried, scene.evidence.deadline, by)
-            holder[place, Way.UNJOINED] += leaked * late * (not one.static)
+            removed[place] += leaked * late * (not one.static)
             if one.returned == SAME_PLACE:
                 holder[place, Way.STALLED] = leaked * left
 
@@ -167,21 +178,21 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
     whose session outlasts the deadline is removed there, too; it died before the phase.
     """
     evidence, grid, by, way = scene.evidence, scene.phase.grid, scene.by, Way.UNJOINED
-    length, deadline = grid.middle, max(evidence.deadline, 1_000)
+    length, deadline, due = grid.middle[grid.due], max(evidence.deadline, 1_000), grid.due
     found = np.zeros((len(some), len(length)))
     if prior[:, way].any():
         active = np.array([one.last_active for one in some])[:, None]
-        found += by.deaf_before * seen.within[:, way, 0] / grid.width
+        found += by.deaf_before * seen.within[:, way, 0, due] / grid.width[due]
         found += by.deaf_commits * seen.at_end[:, way, 0]
         found += by.deaf_long / deadline * ((active > length) & (active <= length + deadline))
         within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
         found += within / np.maximum(length, _LEAST_PHASE_MS) * (active <= length)
         found *= prior[:, way, None]
-        removed = np.array([one.removed[0] for one in some])[:, None]
-        found *= removed <= np.maximum(length - deadline, 0.0) + 2 * _AT_MS + SOON_MS
+        gone = np.array([one.removed[0] for one in some])[:, None]
+        found *= gone <= np.maximum(length - deadline, 0.0) + 2 * _AT_MS + SOON_MS
     for place, one in enumerate(some):
         if one.session > evidence.deadline and not one.static:
-            dead = np.maximum(seen.middle[place, way, 0] - seen.before[place, way, 0], 0.0)
+            dead = np.maximum(seen.middle[place, way, 0, due] - seen.before[place, way, 0], 0.0)
             found[place] += prior[place, Way.DIED] * dead / np.maximum(one.session - length, SOON_MS)
     return found
 
@@ -229,157 +240,87 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     )
 
 
-class _Ends(NamedTuple):
-    """How likely all survivors are, by heartbeat interval and cell, as the phase ended.
-
-    `free`: with a survivor. `kept`: with one that departed. `late`: with its deadline. `begun`: how much
-    likelier one began it that did not depart.
-    """
-
-    free: Array
-    kept: Array
-    late: Array
-    begun: Array
-
-
-def _ends(scene: _Scene, weights: Array, *, held: bool) -> _Ends:
-    grid, seen = scene.phase.grid, scene.phase
-    mass = weights[:, None] * grid.width
-    kept, begun = seen.held * mass, phase.begun(scene.evidence, grid, scene.by)
-    if held:
-        nothing = np.zeros_like(kept)
-        return _Ends(nothing, kept, nothing, begun)
-    return _Ends(seen.free * mass, kept, kept * grid.deadline, begun)
-
-
-def _else(scene: _Scene, ends: _Ends, sums: Array) -> Array:
-    """Return how likely all else is that belongs to the only departed member in each role."""
-    free, kept, late, begun = ends
-    weighed = np.empty_like(sums)
-    weighed[0, _TRIGGER] = free
-    np.multiply(begun, kept, out=weighed[0, _HOLDER])
-    np.multiply(begun, 0.0 if scene.evidence.is_emptied else free, out=weighed[0, _INSIDE])
-    np.multiply(begun, late, out=weighed[0, _REMOVED])
-    weighed /= sums[0, _INSIDE].max() + _TINY
-    return weighed
-
-
-def _else_among_others(scene: _Scene, ends: _Ends, sums: Array, most: float | None) -> tuple[Array, float]:
-    """Return the same of each of several departed members, whatever the others did, and its scale.
-
-    `sums`: of each member over its ways, by role. `most`: the logarithm that all is scaled by, the largest by
-    default. The trigger and the holder among the others are never the same one.
-    """
-    free, kept, deadline, begun = ends
-    inside = sums[:, _INSIDE] + _TINY
-    trigger, holder = sums[:, _TRIGGER] / inside, sums[:, _HOLDER] / inside
-    logs = np.log(inside)
-    every = logs.sum(axis=0)
-    top = float(every.max()) if most is None else most
-    pairs = trigger * holder
-    triggers = np.maximum(trigger.sum(axis=0) - trigger, 0.0)
-    ended = np.maximum(holder.sum(axis=0) - holder, 0.0)
-    both = begun * ended + np.maximum(triggers * ended - np.maximum(pairs.sum(axis=0) - pairs, 0.0), 0.0)
-    late = np.log1p(sums[:, _REMOVED] / inside)
-    late = np.expm1(np.minimum(late.sum(axis=0) - late, _MOST_LOG))
-    started = begun + triggers
-    # Where no member is left, the last one that departs has both begun the phase and ended it.
-    last = triggers if scene.evidence.is_emptied else started
-    weighed = np.empty_like(sums)
-    weighed[:, _TRIGGER] = free + ended * kept + deadline * late
-    weighed[:, _HOLDER] = started * kept
-    weighed[:, _INSIDE] = last * free + started * deadline * late + both * kept
-    weighed[:, _REMOVED] = started * deadline * (late + 1)
-    weighed *= np.exp(np.minimum(every - top - logs, _MOST_LOG))[:, None]
-    return weighed, top
-
-
-class _Weights(NamedTuple):
-    """How likely each member is in each role (member, role, way), and all else (role, interval, cell)."""
-
-    roles: Array
-    cells: Array
-    removed: Array
-    top: float
-
-
-def _summed(scene: _Scene, roles: Array, together: _Together, weights: Array) -> Explained:
+def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
     """Sum over every trigger and holder: each member in each role, with all that the others may have done.
 
-    Members depart by themselves, or by one event. Those that died may have died together: then one held the
-    phase, and the others expired beside it.
+    Members depart by themselves, or by one event: then all that is asked is in `together`. Those that died may
+    have died together, too: one held the phase, and the others expired beside it.
     """
-    removed = roles[:, _HOLDER, Way.UNJOINED].copy()
-    weighed = _weighed(scene, roles, removed, weights)
+    roles, together = parts.roles, parts.together
+    sums = np.empty((len(roles), _ROLES, 1 + together.shape[2], *roles.shape[3:]))
+    np.add.reduce(roles, axis=2, out=sums[:, :, 0])
+    weights = sums[:, :, 0]
     if len(roles) > 1:
-        for way, others in _by_one_event(scene, together.all_of):
-            more = _weighed(scene, others, 0.0, weights, weighed.top)
-            weighed.roles[..., way] += more.roles[..., 0]
-            weighed.cells[...] += more.cells.sum(axis=(0, 1))
-        died = roles[:, :, Way.DIED]
-        died[:, _INSIDE] += together.dead
-        died[:, _HOLDER] *= scene.by.dead_together
-        roles[:, _HOLDER, : Way.DIED] = roles[:, _HOLDER, Way.DIED + 1 :] = 0.0
-        more = _weighed(scene, roles, 0.0, weights, weighed.top, held=True)
-        weighed.roles[...] += more.roles
-        weighed.cells[...] += more.cells
-    return _posterior(scene, weighed, weights)
-
-
-def _by_one_event(scene: _Scene, all_of: Array) -> Iterator[tuple[Way, Array]]:
-    """Yield how likely each member of a group departed so, where one event took all of them.
-
-    By role, way (that one), event, how far apart, heartbeat interval and cell. One event is as likely for
-    many members as for one. How the application closes, and how far apart, is the same for all.
-    """
-    for way, places in hypotheses.EVENTS_OF.items() if all_of.shape[1] else ():
-        usual = scene.by.one_event * scene.shares[way] / len(hypotheses.APART_MS)
-        weights = np.array([usual * EVENTS[place].share(scene.by) for place in places])
-        some = all_of[:, places].swapaxes(1, 2)[:, :, None, :, None]
-        roles = some * hypotheses.rates_of_event(scene.phase.grid)
-        roles[0] *= weights[:, None, None, None]
-        yield way, roles
-
-
-def _weighed(
-    scene: _Scene,
-    roles: Array,
-    removed: Array | float,
-    weights: Array,
-    most: float | None = None,
-    *,
-    held: bool = False,
-) -> _Weights:
-    """Weigh all roles; `removed`: what of the holders' is a removal at the join deadline.
-
-    `held`: only where one that departed has held the phase.
-    """
-    count, ways = len(roles), roles.shape[2]
-    sums = np.empty((count, _ROLES + 1, *roles.shape[3:]))
-    np.add.reduce(roles, axis=2, out=sums[:, :_ROLES])
-    sums[:, _REMOVED] = removed
-    sums[:, _HOLDER] -= removed
-    ends = _ends(scene, weights, held=held)
-    weighed, top = (
-        (_else(scene, ends, sums), 0.0) if count == 1 else _else_among_others(scene, ends, sums, most)
-    )
-    by_role = weighed[:, :_ROLES].reshape(count, _ROLES, -1, 1)
-    return _Weights(
-        np.matmul(roles.reshape(count, _ROLES, ways, -1), by_role)[..., 0].swapaxes(0, 1),
-        (weighed[0] * sums[0]).sum(axis=0),
-        (removed * weighed[:, _REMOVED]).reshape(count, -1).sum(axis=1),
-        top,
+        sums[:, :, 1:] = together
+        sums[:, _TRIGGER, _DEAD] = weights[:, _TRIGGER]
+        sums[:, _INSIDE, _DEAD] += weights[:, _INSIDE]
+    others, removing = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
+    by_beat = (sums[0] * others[0]).sum(axis=(0, 1, 3)) + (parts.removed[0] * removing[0]).sum(axis=1)
+    weights = others[:, :, 0]
+    if len(roles) > 1:
+        weights[:, _TRIGGER] += others[:, _TRIGGER, _DEAD]
+        weights[:, _INSIDE] += others[:, _INSIDE, _DEAD]
+    flat = roles.reshape(*roles.shape[:3], -1)
+    found = np.matmul(flat, weights.reshape(len(roles), _ROLES, -1, 1))[..., 0]
+    for place, way in enumerate(_WAYS_TOGETHER[: together.shape[2]]):
+        found[..., way] += (together[:, :, place] * others[:, :, place + 1]).sum(axis=(2, 3))
+    return _posterior(
+        scene, found.swapaxes(0, 1), (parts.removed * removing).sum(axis=(1, 2)), by_beat / np.maximum(usual, 1e-12)
     )
 
 
-def _posterior(scene: _Scene, weighed: _Weights, weights: Array) -> Explained:
-    evidence, cells = scene.evidence, weighed.cells
+def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Array, Array]:
+    """Return how likely all else is, whatever the others did: with a member in each role, and removed at last.
+
+    `sums`: of each member over its ways, by role, for themselves and `together`. `removed`: of each, at the join
+    deadline. The trigger and the holder among the others are never the same one.
+    """
+    grid, seen, due = scene.phase.grid, scene.phase, scene.phase.grid.due
+    free, kept, begun = seen.free * mass, seen.held * mass, phase.begun(scene.evidence, grid, scene.by)
+    deadline = kept[:, due] * grid.deadline[due]
+    weighed = np.empty_like(sums)
+    if len(sums) == 1:
+        weighed[0, _TRIGGER, 0] = free
+        np.multiply(begun, kept, out=weighed[0, _HOLDER, 0])
+        np.multiply(begun, 0.0 if scene.evidence.is_emptied else free, out=weighed[0, _INSIDE, 0])
+        return weighed, (begun[due] * deadline)[None]
+    alike = sums.shape[2]
+    freely, begin, scale = np.stack([free] * alike), np.tile(begun, (alike, 1, 1)), np.zeros((alike, 1, len(begun)))
+    freely[_DEAD] = 0.0
+    if alike > _DEAD + 1:
+        rest, sooner = hypotheses.rates_of_event(grid, len(sums))
+        likely = hypotheses.likely_events(scene.shares, scene.by)
+        scale[_DEAD + 1 :] = np.log(np.maximum(likely, _NOTHING))[:, None, None] + rest
+        begin[_DEAD + 1 :] *= sooner
+    inside = sums[:, _INSIDE] + _TINY
+    odds = sums[:, :_INSIDE] / inside[:, None]
+    pairs = odds[:, _TRIGGER] * odds[:, _HOLDER]
+    triggers, ended = np.maximum(odds.sum(axis=0) - odds, 0.0).swapaxes(0, 1)
+    both = begin * ended + np.maximum(triggers * ended - np.maximum(pairs.sum(axis=0) - pairs, 0.0), 0.0)
+    started = begin + triggers
+    weighed[:, _TRIGGER] = freely + ended * kept
+    weighed[:, _HOLDER] = started * kept
+    # Where no member is left, the last one that departs has both begun the phase and ended it.
+    weighed[:, _INSIDE] = (triggers if scene.evidence.is_emptied else started) * freely + both * kept
+    late = np.log1p(removed / inside[:, 0, :, due])
+    late = np.expm1(np.minimum(late.sum(axis=0) - late, _MOST_LOG)) * deadline
+    starting = started[:, 0, :, due]
+    weighed[:, _TRIGGER, 0, :, due] += late
+    weighed[:, _INSIDE, 0, :, due] += starting * late
+    logs = np.log(inside)
+    every = logs.sum(axis=0)
+    rest = np.exp(np.minimum(every + (scale - every[0].max()) - logs, _MOST_LOG))
+    weighed *= rest[:, None]
+    return weighed, starting * (late + deadline) * rest[:, 0, :, due]
+
+
+def _posterior(scene: _Scene, roles: Array, removed: Array, by_beat: Array) -> Explained:
+    evidence = scene.evidence
     # Of few members lists of numbers are quicker than arrays.
-    begun, ended, beside = weighed.roles.astype(float).tolist()
-    removed: list[float] = weighed.removed.tolist()
+    begun, ended, beside = roles.tolist()
     shares: list[list[float]] = []
     triggers, held, unjoined = [], [], []
-    for trigger, holder, inside, late in zip(begun, ended, beside, removed, strict=True):
+    for trigger, holder, inside, late in zip(begun, ended, beside, removed.tolist(), strict=True):
         holder[Way.UNJOINED] = late
         ways: list[float] = list(map(sum, zip(inside, trigger, holder, strict=True)))
         norm = sum(ways)
@@ -395,6 +336,6 @@ def _posterior(scene: _Scene, weighed: _Weights, weights: Array) -> Explained:
         ways=shares,
         triggers=triggers,
         holders=[*held, max(0.0, 1 - deadline - sum(held)), deadline],
-        beats=waits.learned_heartbeats(evidence.beats, cells.sum(axis=1) / np.maximum(weights, 1e-12)),
+        beats=waits.learned_heartbeats(evidence.beats, by_beat),
         group_ways=hypotheses.learned_ways(evidence.ways, shares),
     )

@@ -164,6 +164,7 @@ UNMOVED = 2
 # known, for a guess would confirm itself.
 _KEPT, _USUAL, _KNOWN = 5.0, 10.0, 0.9
 _CACHED = 1_024
+_LEAST = 1e-300
 
 
 def client_of(one: Departed) -> Client:
@@ -358,16 +359,26 @@ def _rates(
     return Rates(near, apart, rate)
 
 
-@lru_cache(maxsize=_CACHED)
-def rates_of_event(grid: Cells) -> Array:
-    """Return how likely (per ms) one event that takes all takes another member after so long.
+def likely_events(shares: Sequence[float], by: Fitted) -> Array:
+    """Return how likely each of `EVENTS` takes all at first, within any of `APART_MS`."""
+    weights = [by.one_event * shares[event.way] * event.share(by) / len(APART_MS) for event in EVENTS]
+    return np.array(weights)
 
-    By role, way, event, each of `APART_MS`, heartbeat interval and cell. The first member, which began the
-    phase, is taken for sure.
+
+@lru_cache(maxsize=_CACHED)
+def rates_of_event(grid: Cells, count: int) -> tuple[Array, Array]:
+    """Return the logarithm of how likely one event takes so many members, by cell, and a ratio.
+
+    The first, which began the phase, is taken for sure, and each other one (per ms) within one of `APART_MS`.
+    One event is as likely for many as for one. The ratio: how likely all of them are others, against all but
+    one.
     """
-    most = np.array(APART_MS)[:, None, None]
-    rate = _share_below(grid, most) / most
-    return np.stack([np.ones_like(rate), rate, rate])[:, None, None]
+    most = np.array(APART_MS)[:, None]
+    logs = np.log(np.maximum(_share_below(grid, most) / most, _LEAST))
+    top = logs.max(axis=0)
+    rest = np.exp((count - 1) * (logs - top))
+    total = rest.sum(axis=0)
+    return (count - 1) * top + np.log(total), (rest * np.exp(logs)).sum(axis=0) / total
 
 
 def _share_below(grid: Cells, most: Array) -> Array:

@@ -69,7 +69,7 @@ _FINE = (-1_000, -250, 250, 750, 1_500, 3_000, 5_500, 10_000, 20_000)
 class Grid:
     """Cells of the length of the join phase, ms.
 
-    `deadline`: how likely (per ms) the join deadline ends in each, so that it ends in one of them.
+    `deadline`: how likely (per ms) the join deadline ends in each, so that it ends in one of them: `due`.
     `table`: the edges, and before them lesser ages: members rejoin up to a heartbeat after the beginning.
     `around`: the table, and moments around the end of the phase. `least`: the middle, 30 ms at least.
     """
@@ -81,6 +81,7 @@ class Grid:
     table: Array
     around: Array
     least: Array
+    due: slice
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +156,9 @@ def _cells(least: float, most: float, deadline: int, near: int, quiet: int, late
     late = due * ((middle > low) & (middle < high))
     late /= max(float((late * width).sum()), 1.0)
     around = np.concatenate([table, _AROUND_END])
-    return Grid(cut, middle, width, late, table, around, np.maximum(middle, _NARROW_MS))
+    (ends,) = np.nonzero(late)
+    due = slice(int(ends[0]), int(ends[-1]) + 1) if len(ends) else slice(0)
+    return Grid(cut, middle, width, late, table, around, np.maximum(middle, _NARROW_MS), due)
 
 
 def grid_of(evidence: Evidence, quiet: int) -> Grid:
