@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _AT_ONCE = 16
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS, _LEAST_PHASE_MS = 15.0, 1_000.0
+_AROUND = np.array([0.0, -_AT_MS, _AT_MS])
 
 
 class _Scene(NamedTuple):
@@ -200,17 +201,18 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
 def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     """Return how the members' removals are distributed at the ages that the roles need."""
     grid, count, latest = scene.phase.grid, len(scene.tried), scene.evidence.since + 1_000
-    bounds = [one.removed if one.removed[1] >= 0 else (0, latest) for one in some]
+    asked = [(one.session, *(one.removed if one.removed[1] >= 0 else (0, latest))) for one in some]
+    # Of members that are asked the same a row of ages is enough.
+    asked = asked if len(set(asked)) > 1 else asked[:1]
     table = len(grid.table)
     over = table + phase.BESIDE
-    ages = np.empty((len(some), over + len(scene.phase.span.over)))
-    least, most = np.array(bounds, float).T[..., None]
-    np.maximum(grid.table, least, out=ages[:, :table])
-    np.minimum(ages[:, :table], most, out=ages[:, :table])
-    np.minimum(np.maximum(scene.phase.span.over, least), most, out=ages[:, over:])
-    ages[:, table:over] = [
-        (one.session, low, low - _AT_MS, low + _AT_MS) for one, (low, _) in zip(some, bounds, strict=True)
-    ]
+    ages = np.empty((len(asked), over + len(scene.phase.span.over)))
+    sessions, least, most = np.array(asked, float).T[..., None]
+    ages[:, :table], ages[:, over:] = grid.table, scene.phase.span.over
+    ages[:, table:over] = 0.0
+    np.maximum(ages, least, out=ages)
+    np.minimum(ages, most, out=ages)
+    ages[:, table : table + 1], ages[:, table + 1 : over] = sessions, least + _AROUND
     rows: list[list[waits.Wait]] = []
     since: list[float] = []
     # Where one fault took several new ones, their ages are evidence of that fault once.

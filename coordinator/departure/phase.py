@@ -374,13 +374,15 @@ def replaced(
     came before: as long after the new one's join, while the old one saw its breach a `notice` too late.
     """
     limit, client = one.poll_interval or one.rebalance, client_of(one)
-    first, at_once = deadline <= limit, by.replaced_at_once
-    notice = np.array(tried, float)[:, None] if client.at_beat else np.full((1, 1), client.notice)
-    left, late = np.zeros((len(notice), len(edges) - 1)), np.zeros((len(notice), 1))
-    for within, share in ((by.replaced_soon, at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - at_once)):
-        over = np.where(notice < within, notice / (2 * within), 1 - within / (2 * notice)) * first
-        until = limit + notice * (not first)
-        there = np.minimum(edges[1:], until) - np.maximum(edges[:-1], limit - within)
-        left += share * (1 - over) * np.maximum(there, 0.0) / (until - limit + within)
-        late += share * over
-    return left / np.diff(edges), late
+    first = deadline <= limit
+    soon = ((by.replaced_soon, by.replaced_at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - by.replaced_at_once))
+    left, late = [], []
+    for notice in tried if client.at_beat else (client.notice,):
+        until, missed, over = limit + notice * (not first), 0.0, np.zeros(len(edges))
+        for within, share in soon:
+            later = share * first * (notice / (2 * within) if notice < within else 1 - within / (2 * notice))
+            missed += later
+            over += (share - later) / (until - limit + within) * np.minimum(np.maximum(edges, limit - within), until)
+        left.append(over)
+        late.append([missed])
+    return np.diff(left) / np.diff(edges), np.array(late)
