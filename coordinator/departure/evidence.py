@@ -115,7 +115,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     @property
     def anew(self) -> int:
         """When its session began anew after its last sign of life, by no doing of its own; -1 for never."""
-        return min((at for at in (self.loaded, self.failed) if 0 <= at < self.alive), default=-1)
+        return min([at for at in (self.loaded, self.failed) if 0 <= at < self.alive], default=-1)
 
     @property
     def usual(self) -> int:

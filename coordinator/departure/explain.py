@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 16
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS, _LEAST_PHASE_MS = 15.0, 1_000.0
+# Who was gone for so long before a moment was not removed at it.
+_CLEARLY_MS = 2 * _AT_MS + SOON_MS
 _AROUND = np.array([0.0, -_AT_MS, _AT_MS])
 
 
@@ -179,23 +181,23 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
     whose session outlasts the deadline is removed there, too; it died before the phase.
     """
     evidence, grid, by, way = scene.evidence, scene.phase.grid, scene.by, Way.UNJOINED
-    length, deadline, due = grid.middle[grid.due], max(evidence.deadline, 1_000), grid.due
-    found = np.zeros((len(some), len(length)))
-    if prior[:, way].any():
-        active = np.array([one.last_active for one in some])[:, None]
-        found += by.deaf_before * seen.within[:, way, 0, due] / grid.width[due]
-        found += by.deaf_commits * seen.at_end[:, way, 0]
-        found += by.deaf_long / deadline * ((active > length) & (active <= length + deadline))
-        within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
-        found += within / np.maximum(length, _LEAST_PHASE_MS) * (active <= length)
-        found *= prior[:, way, None]
-        gone = np.array([one.removed[0] for one in some])[:, None]
-        found *= gone <= np.maximum(length - deadline, 0.0) + 2 * _AT_MS + SOON_MS
+    deadline, due = max(evidence.deadline, 1_000), grid.due
+    within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
+    # Seldom more than one cell: lists of numbers are quicker than arrays.
+    lengths, begun = grid.middle[due].tolist(), (seen.within[:, way, 0, due] / grid.width[due]).tolist()
+    dead = np.maximum(seen.middle[:, way, 0, due] - seen.before[:, way, 0], 0.0).tolist()
+    at_end: list[float] = seen.at_end[:, way, 0, 0].tolist()
+    found = []
     for place, one in enumerate(some):
-        if one.session > evidence.deadline and not one.static:
-            dead = np.maximum(seen.middle[place, way, 0, due] - seen.before[place, way, 0], 0.0)
-            found[place] += prior[place, Way.DIED] * dead / np.maximum(one.session - length, SOON_MS)
-    return found
+        silent, outlasts = one.last_active, one.session > evidence.deadline and not one.static
+        for cell, length in enumerate(lengths):
+            likely = by.deaf_before * begun[place][cell] + by.deaf_commits * at_end[place]
+            likely += by.deaf_long / deadline * (length < silent <= length + deadline)
+            likely += within / max(length, _LEAST_PHASE_MS) * (silent <= length)
+            likely *= prior[place, way] * (one.removed[0] <= max(length - deadline, 0.0) + _CLEARLY_MS)
+            late = dead[place][cell] / max(one.session - length, SOON_MS) * outlasts
+            found.append(likely + prior[place, Way.DIED] * late)
+    return np.array(found).reshape(len(some), -1)
 
 
 def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
@@ -228,7 +230,7 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     after, before = found[..., table - cells : table], found[..., table - cells - 1 : table - 1]
     now, early, late = (found[..., table + place : table + place + 1] for place in (1, 2, 3))
     # Samples that saw it gone before the end leave it no holder.
-    open_end = (least <= 2 * _AT_MS + SOON_MS) / (2 * _AT_MS)
+    open_end = (least <= _CLEARLY_MS) / (2 * _AT_MS)
     middle = before + after
     middle *= 0.5
     return _Removals(
@@ -264,8 +266,10 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
         weights[:, _INSIDE] += others[:, _INSIDE, _DEAD]
     flat = roles.reshape(*roles.shape[:3], -1)
     found = np.matmul(flat, weights.reshape(len(roles), _ROLES, -1, 1))[..., 0]
-    for place, way in enumerate(_WAYS_TOGETHER[: together.shape[2]]):
-        found[..., way] += (together[:, :, place] * others[:, :, place + 1]).sum(axis=(2, 3))
+    if len(roles) > 1:
+        more = np.einsum("irabc,irabc->air", together, others[:, :, _DEAD:])
+        for way, of_event in zip(_WAYS_TOGETHER, more, strict=False):
+            found[..., way] += of_event
     return _posterior(
         scene, found.swapaxes(0, 1), (parts.removed * removing).sum(axis=(1, 2)), by_beat / np.maximum(usual, 1e-12)
     )
@@ -287,7 +291,8 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
         np.multiply(begun, 0.0 if scene.evidence.is_emptied else free, out=weighed[0, _INSIDE, 0])
         return weighed, (begun[due] * deadline)[None]
     alike = sums.shape[2]
-    freely, begin, scale = np.stack([free] * alike), np.tile(begun, (alike, 1, 1)), np.zeros((alike, 1, len(begun)))
+    freely, begin = np.empty((alike, *free.shape)), np.empty((alike, 1, len(begun)))
+    freely[:], begin[:], scale = free, begun, np.zeros_like(begin)
     freely[_DEAD] = 0.0
     if alike > _DEAD + 1:
         rest, sooner = hypotheses.rates_of_event(grid, len(sums))

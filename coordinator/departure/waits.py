@@ -68,8 +68,8 @@ class Mixtures:
         numbers = chain.from_iterable(chain.from_iterable(filled))
         flat = np.fromiter(numbers, float, 3 * sum(sizes)).reshape(-1, 3)
         self._low = flat[:, 0]
-        self._scale = 1 / np.maximum(flat[:, 1] - flat[:, 0], 1.0)
-        self._weight = flat[:, 2:]
+        self._width = np.maximum(flat[:, 1] - flat[:, 0], 1.0)[:, None]
+        self._rate = flat[:, 2:] / self._width
         self._sizes = sizes
         self._starts = [0, *accumulate(sizes[:-1])]
 
@@ -84,10 +84,9 @@ class Mixtures:
             counts = [sum(self._sizes[first : first + each]) for first in range(0, len(self._sizes), each)]
             ages = ages.repeat(counts, axis=0) if len(ages) > 1 else ages
         late = (np.array(since, float).repeat(self._sizes) - self._low)[:, None] - ages
-        late *= self._scale[:, None]
         np.maximum(late, 0.0, out=late)
-        np.minimum(late, 1.0, out=late)
-        late *= self._weight
+        np.minimum(late, self._width, out=late)
+        late *= self._rate
         return np.add.reduceat(late, self._starts, axis=0)
 
 
@@ -248,16 +247,13 @@ def _extra(gaps: Sequence[int], by: Fitted) -> float:
     if len(before) < _ENOUGH:
         return 1.0
     median = sorted(before)[len(before) // 2]
-    apart = sorted(_off(gap, median) for gap in before)
-    width = max(_KEEPS * median, SLACK_MS, 2.0 * apart[len(apart) // 2])
-    by_chance = by.same_beat + (1 - by.same_beat) * min(2 * width / max(median, 1), 1.0)
-    kept = (sum(off <= width for off in apart) + 0.5) / (len(before) + 1)
-    return by_chance / kept if _off(last, median) <= width else (1 - by_chance) / (1 - kept)
-
-
-def _off(gap: int, median: int) -> float:
-    """How far (ms) an interval is from a multiple of the usual one."""
-    return abs(gap - max(round(gap / max(median, 1)), 1) * median)
+    beat = max(median, 1)
+    # How far (ms) each is from a multiple of the usual one.
+    *apart, off = [abs(gap - (round(gap / beat) or 1) * median) for gap in gaps]
+    width = max(_KEEPS * median, SLACK_MS, 2.0 * sorted(apart)[len(apart) // 2])
+    by_chance = by.same_beat + (1 - by.same_beat) * min(2 * width / beat, 1.0)
+    kept = (sum([one <= width for one in apart]) + 0.5) / (len(before) + 1)
+    return by_chance / kept if off <= width else (1 - by_chance) / (1 - kept)
 
 
 def _timed(own: Sequence[int]) -> float:
