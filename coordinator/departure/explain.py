@@ -107,7 +107,7 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     parts = _Parts(
         np.empty((count, _ROLES, len(Way), *cells)),
         np.zeros((count, _ROLES, alike, *cells)),
-        np.zeros((count, len(scene.tried), len(seen.grid.deadline[seen.grid.due]))),
+        np.zeros((count, len(scene.tried), seen.grid.due.stop - seen.grid.due.start)),
     )
     for first in range(0, count, _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
@@ -130,7 +130,7 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     np.maximum(begun, 0.0, out=begun)
     np.subtract(seen.now, seen.middle, out=inside)
     np.maximum(inside, 0.0, out=inside)
-    if len(span.long) and all(one.anew < 0 and not (one.lived_on and one.returned) for one in some):
+    if len(span.long) and not any(one.anew >= 0 or (one.lived_on and one.returned) for one in some):
         _leave_out_late(scene, seen, inside)
     if together.shape[2] > _DEAD:
         relative = prior[:, _MEANT] / np.array(scene.shares)[_MEANT, None, None]
@@ -259,7 +259,7 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
         sums[:, _TRIGGER, _DEAD] = weights[:, _TRIGGER]
         sums[:, _INSIDE, _DEAD] += weights[:, _INSIDE]
     others, removing = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
-    by_beat = (sums[0] * others[0]).sum(axis=(0, 1, 3)) + (parts.removed[0] * removing[0]).sum(axis=1)
+    by_beat = np.einsum("rabc,rabc->b", sums[0], others[0]) + np.einsum("bc,bc->b", parts.removed[0], removing[0])
     weights = others[:, :, 0]
     if len(roles) > 1:
         weights[:, _TRIGGER] += others[:, _TRIGGER, _DEAD]
@@ -271,7 +271,7 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
         for way, of_event in zip(_WAYS_TOGETHER, more, strict=False):
             found[..., way] += of_event
     return _posterior(
-        scene, found.swapaxes(0, 1), (parts.removed * removing).sum(axis=(1, 2)), by_beat / np.maximum(usual, 1e-12)
+        scene, found.swapaxes(0, 1), np.einsum("ibc,ibc->i", parts.removed, removing), by_beat / np.maximum(usual, 1e-12)
     )
 
 

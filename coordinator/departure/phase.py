@@ -88,7 +88,8 @@ class Grid:
 class Span:
     """Within how long (ms) of the beginning survivors rejoin, by heartbeat interval (rows) and cell.
 
-    `start`: how long before the end that was over. It lies a `share` above a `place` of the grid's table.
+    `start`: how long before the end that was over. It lies a `share` of the way from a `place` of the grid's table
+    to the `next`.
     `rows`: where the table of each interval begins, of several in a row with `BESIDE` more ages each.
     `edge`, `part`: the same place, among the grid's edges. `rest`: from `start` to the middle of a cell (ms).
     `long`: the cells that outlast every session of those that had not rejoined, which end `over` (ms) before.
@@ -98,9 +99,12 @@ class Span:
     spread: Array
     start: Array
     place: Places
+    next: Places
     share: Array
     rows: Places
+    next_rows: Places
     edge: Places
+    next_edge: Places
     part: Array
     rest: Array
     long: Places
@@ -108,18 +112,14 @@ class Span:
 
     def begun(self, table: Array) -> Array:
         """Return the distributions at `start`, of those at the grid's table (members, times)."""
-        low = table.take(self.place, axis=-1)
-        high = table.take(self.place + 1, axis=-1)
-        high -= low
-        high *= self.share
-        high += low
-        return high
+        return self._between(table, self.place, self.next)
 
     def begun_by_beat(self, tables: Array) -> Array:
         """Return the same for what depends on the heartbeat interval: (members, ways, intervals, times)."""
-        flat, place = tables.reshape(*tables.shape[:2], -1), self.rows
-        low = flat.take(place, axis=-1)
-        high = flat.take(place + 1, axis=-1)
+        return self._between(tables.reshape(*tables.shape[:2], -1), self.rows, self.next_rows)
+
+    def _between(self, table: Array, places: Places, following: Places) -> Array:
+        low, high = table.take(places, axis=-1), table.take(following, axis=-1)
         high -= low
         high *= self.share
         high += low
@@ -157,7 +157,7 @@ def _cells(least: float, most: float, deadline: int, near: int, quiet: int, late
     late /= max(float((late * width).sum()), 1.0)
     around = np.concatenate([table, _AROUND_END])
     (ends,) = np.nonzero(late)
-    due = slice(int(ends[0]), int(ends[-1]) + 1) if len(ends) else slice(0)
+    due = slice(int(ends[0]), int(ends[-1]) + 1) if len(ends) else slice(0, 0)
     return Grid(cut, middle, width, late, table, around, np.maximum(middle, _NARROW_MS), due)
 
 
@@ -227,7 +227,9 @@ def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
     edge = np.minimum(grid.edges.searchsorted(low, side="right") - 1, len(grid.width) - 1)
     part = (low - grid.edges[edge]) / grid.width[edge]
     rest = np.maximum(grid.middle - np.maximum(start, 0.0), 1.0)
-    return Span(waits, spread, start, place, share, rows, edge, part, rest, long, over)
+    return Span(
+        waits, spread, start, place, place + 1, share, rows, rows + 1, edge, edge + 1, part, rest, long, over
+    )
 
 
 def begun(evidence: Evidence, grid: Grid, by: Fitted) -> Array:
@@ -238,7 +240,7 @@ def begun(evidence: Evidence, grid: Grid, by: Fitted) -> Array:
     """
     found = np.full(len(grid.middle), float(evidence.joined > 0) + by.uncaused)
     if evidence.may_lack_newcomer:
-        found[grid.deadline > 0] += 1.0
+        found[grid.due] += 1.0
     if evidence.withheld:
         found[grid.edges[1:] >= evidence.since - AT_ONCE_MS] += by.follows / (1 - by.follows)
     return found
@@ -322,11 +324,14 @@ def _aligned(
     However long the phase was, they then rejoined within a time that is as likely in any of its first cells.
     """
     count, first = _first_cells(grid, by.jitter)
-    together_at_end = (at_end.cumsum() / count)[first]
+    together_at_end = (at_end.cumsum() / count).take(first)
     total = np.zeros(len(grid.edges))
-    np.cumsum(near * grid.width, out=total[1:])
-    together = (total[1:] + total[:-1]) / 2 - total.take(span.edge)
-    together -= (total.take(span.edge + 1) - total.take(span.edge)) * span.part
+    (near * grid.width).cumsum(out=total[1:])
+    low, high = total.take(span.edge), total.take(span.next_edge)
+    high -= low
+    high *= span.part
+    together = (total[1:] + total[:-1]) / 2 - low
+    together -= high
     together /= span.rest
     together *= by.aligned
     at_start *= 1 - by.aligned
