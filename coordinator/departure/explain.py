@@ -74,8 +74,8 @@ class _Parts(NamedTuple):
     """How likely each member departed in each role, by heartbeat interval and cell.
 
     `roles`: by itself, by role and way. `together`: with others, by role: it died with the one whose session
-    held the phase, then, where nobody is left, one of `EVENTS` took all. `removed`: by the join deadline, in the
-    cells where that may end. Of one member alone nothing is `together`.
+    held the phase, then, where nobody is left, one of `EVENTS` took all. `removed`: by the join deadline, in
+    the cells where that may end. Of one member alone nothing is `together`.
     """
 
     roles: Array
@@ -247,8 +247,8 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
 def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
     """Sum over every trigger and holder: each member in each role, with all that the others may have done.
 
-    Members depart by themselves, or by one event: then all that is asked is in `together`. Those that died may
-    have died together, too: one held the phase, and the others expired beside it.
+    Members depart by themselves, or by one event. Those that died may have died together: then one held the
+    phase, and the others expired beside it.
     """
     roles, together = parts.roles, parts.together
     sums = np.empty((len(roles), _ROLES, 1 + together.shape[2], *roles.shape[3:]))
@@ -259,7 +259,8 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
         sums[:, _TRIGGER, _DEAD] = weights[:, _TRIGGER]
         sums[:, _INSIDE, _DEAD] += weights[:, _INSIDE]
     others, removing = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
-    by_beat = np.einsum("rabc,rabc->b", sums[0], others[0]) + np.einsum("bc,bc->b", parts.removed[0], removing[0])
+    by_beat = np.einsum("rabc,rabc->b", sums[0], others[0])
+    by_beat += np.einsum("bc,bc->b", parts.removed[0], removing[0])
     weights = others[:, :, 0]
     if len(roles) > 1:
         weights[:, _TRIGGER] += others[:, _TRIGGER, _DEAD]
@@ -270,15 +271,14 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
         more = np.einsum("irabc,irabc->air", together, others[:, :, _DEAD:])
         for way, of_event in zip(_WAYS_TOGETHER, more, strict=False):
             found[..., way] += of_event
-    return _posterior(
-        scene, found.swapaxes(0, 1), np.einsum("ibc,ibc->i", parts.removed, removing), by_beat / np.maximum(usual, 1e-12)
-    )
+    removed = np.einsum("ibc,ibc->i", parts.removed, removing)
+    return _posterior(scene, found.swapaxes(0, 1), removed, by_beat / np.maximum(usual, 1e-12))
 
 
 def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Array, Array]:
-    """Return how likely all else is, whatever the others did: with a member in each role, and removed at last.
+    """Return how likely all else is, whatever the others did: of each member in each role, and removed.
 
-    `sums`: of each member over its ways, by role, for themselves and `together`. `removed`: of each, at the join
+    `sums`: of each member over its ways, by role, by itself and `together`. `removed`: of each, at the join
     deadline. The trigger and the holder among the others are never the same one.
     """
     grid, seen, due = scene.phase.grid, scene.phase, scene.phase.grid.due

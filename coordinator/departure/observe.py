@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.commits import positions
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES, instance_of, is_named
+from rebalance_monitor.coordinator.commits.siblings import OFTEN, Siblings
 from rebalance_monitor.coordinator.commits.topic_names import named
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle, is_steady
 from rebalance_monitor.coordinator.departure.evidence import (
@@ -25,7 +26,6 @@ from rebalance_monitor.coordinator.departure.evidence import (
     Evidence,
     Trace,
 )
-from rebalance_monitor.coordinator.departure.siblings import OFTEN, Siblings
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:

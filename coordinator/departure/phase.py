@@ -88,9 +88,8 @@ class Grid:
 class Span:
     """Within how long (ms) of the beginning survivors rejoin, by heartbeat interval (rows) and cell.
 
-    `start`: how long before the end that was over. It lies a `share` of the way from a `place` of the grid's table
-    to the `next`.
-    `rows`: where the table of each interval begins, of several in a row with `BESIDE` more ages each.
+    `start`: how long before the end that was over. It lies a `share` of the way from a `place` of the grid's
+    table to the `next`. `rows`: that place, of several tables in a row with `BESIDE` more ages each.
     `edge`, `part`: the same place, among the grid's edges. `rest`: from `start` to the middle of a cell (ms).
     `long`: the cells that outlast every session of those that had not rejoined, which end `over` (ms) before.
     """
@@ -378,16 +377,16 @@ def replaced(
     by cell between the `edges`) that the old one left as its interval had passed. Then that the join deadline
     came before: as long after the new one's join, while the old one saw its breach a `notice` too late.
     """
-    limit, client = one.poll_interval or one.rebalance, client_of(one)
+    limit, client, at_once = one.poll_interval or one.rebalance, client_of(one), by.replaced_at_once
     first = deadline <= limit
-    soon = ((by.replaced_soon, by.replaced_at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - by.replaced_at_once))
+    soon = ((by.replaced_soon, at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - at_once))
     left, late = [], []
     for notice in tried if client.at_beat else (client.notice,):
         until, missed, over = limit + notice * (not first), 0.0, np.zeros(len(edges))
         for within, share in soon:
             later = share * first * (notice / (2 * within) if notice < within else 1 - within / (2 * notice))
-            missed += later
-            over += (share - later) / (until - limit + within) * np.minimum(np.maximum(edges, limit - within), until)
+            missed, since = missed + later, limit - within
+            over += (share - later) / (until - since) * np.minimum(np.maximum(edges, since), until)
         left.append(over)
         late.append([missed])
     return np.diff(left) / np.diff(edges), np.array(late)

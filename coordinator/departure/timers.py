@@ -214,9 +214,9 @@ def _unloaded(
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     in_time = not one.rebalance or one.session <= one.rebalance
     shares = [at_once(one, beat, by) for beat in beats]
-    soon = [(one.session - 60.0, one.session + SLACK_MS, share * in_time) for share in shares]
     return [
-        [*scaled(waits, 1 - share), first] for waits, share, first in zip(usual, shares, soon, strict=True)
+        [*scaled(waits, 1 - share), (one.session - 60.0, one.session + SLACK_MS, share * in_time)]
+        for waits, share in zip(usual, shares, strict=True)
     ]
 
 
@@ -286,16 +286,14 @@ def _waits_after_poll(
     """Return the same of one that goes `limit` (ms) after its last poll, near its last sign of work."""
     if one.last_active + _PAST_MS < limit - intervals.longest - max(beats):
         return [], [[] for _ in beats]
-    modes = _modes(intervals, client, by)
-    usual = scaled(intervals.pauses, 1.0, limit) + _breached(intervals, limit, modes)
-    most = max(beats) if client.at_beat else max(_MOST_NOTICED_MS, client.notice)
-    noticed = [_noticed(intervals, limit, min(beat, most), modes) for beat in beats]
+    modes, usual = _modes(intervals, client, by), scaled(intervals.pauses, 1.0, limit)
     if client.at_beat:
         # It sees the breach with a heartbeat only.
-        usual, noticed = (
-            scaled(intervals.pauses, 1.0, limit),
-            [_at_beat(intervals, limit, beat, modes) for beat in beats],
-        )
+        noticed = [_at_beat(intervals, limit, beat, modes) for beat in beats]
+    else:
+        usual += _breached(intervals, limit, modes)
+        most = max(_MOST_NOTICED_MS, client.notice)
+        noticed = [_noticed(intervals, limit, min(beat, most), modes) for beat in beats]
     if one.static:
         # It stops its heartbeats instead, so that its session ends.
         return [], [
@@ -376,20 +374,14 @@ def unsynced(one: Departed) -> list[Wait]:
 
 
 def rows_of(
-    one: Departed,
-    siblings: Sequence[int],
-    beats: Sequence[float],
-    by: Fitted,
-    *,
-    young: bool,
-    failing: Failures,
+    one: Departed, kept: Sequence[int], beats: Sequence[float], by: Fitted, *, young: bool, failing: Failures
 ) -> list[list[Wait]]:
     """Return rows of waits: of each of `PLAIN`, of `STALLED`, then of each of `BY_BEAT` per interval.
 
     A stalled member has two: what depends on the heartbeat interval, and what does not.
-    `failing`: `failures`.
+    `kept`: intervals of the members that stayed. `failing`: `failures`.
     """
-    intervals, client = of_departed(one, siblings, by, young=one.young and young), client_of(one)
+    intervals, client = of_departed(one, kept, by, young=one.young and young), client_of(one)
     usual = intervals.waits
     unrelated, noticed = stalled(one, intervals, beats, client, by)
     if one.unmoved:

@@ -243,7 +243,7 @@ def _extra(gaps: Sequence[int], by: Fitted) -> float:
     A timer's commit keeps the beat; the one of a close falls off it, but for a share as wide as the beat is,
     and where the application has just committed by itself.
     """
-    *before, last = gaps or (0,)
+    before = gaps[:-1]
     if len(before) < _ENOUGH:
         return 1.0
     median = sorted(before)[len(before) // 2]

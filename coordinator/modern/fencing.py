@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace as changed
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.siblings import siblings_of
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
 from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
@@ -31,7 +32,6 @@ from rebalance_monitor.coordinator.departure.observe import (
     places_of,
     work_of,
 )
-from rebalance_monitor.coordinator.departure.siblings import siblings_of
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry

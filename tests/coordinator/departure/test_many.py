@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalance_monitor.coordinator.commits.siblings import OFTEN, Siblings, siblings_of
 from rebalance_monitor.coordinator.commits.trace import is_steady
-from rebalance_monitor.coordinator.departure.siblings import OFTEN, Siblings, siblings_of
 from rebalance_monitor.coordinator.state.group_state import Member
 from rebalance_monitor.coordinator.state.roster import Roster
 from tests.coordinator.support.epochs import Epochs

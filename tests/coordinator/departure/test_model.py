@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
+from rebalance_monitor.coordinator.commits.siblings import Siblings
 from rebalance_monitor.coordinator.departure import evidence as layout
 from rebalance_monitor.coordinator.departure.alone import alone
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import Explained, explain
 from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, Way
-from rebalance_monitor.coordinator.departure.siblings import Siblings
 from rebalance_monitor.coordinator.departure.verdicts import held_by
 from rebalance_monitor.coordinator.state.group_state import Member
 
