@@ -323,22 +323,16 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
 
 def _posterior(scene: _Scene, roles: Array, removed: Array, by_beat: Array) -> Explained:
     evidence = scene.evidence
-    # Of few members lists of numbers are quicker than arrays.
-    begun, ended, beside = roles.tolist()
-    shares: list[list[float]] = []
-    triggers, held, unjoined = [], [], []
-    for trigger, holder, inside, late in zip(begun, ended, beside, removed.tolist(), strict=True):
-        holder[Way.UNJOINED] = late
-        ways: list[float] = list(map(sum, zip(inside, trigger, holder, strict=True)))
-        norm = sum(ways)
-        if norm <= _NOTHING:
-            # Where nothing explains a member, nothing is known.
-            ways[Way.UNKNOWN] = norm = 1.0
-        shares.append([way / norm for way in ways])
-        triggers.append(sum(trigger) / norm)
-        unjoined.append(late / norm)
-        held.append(sum(holder) / norm - late / norm)
-    deadline = 1 - prod(1 - min(share, 1.0) for share in unjoined)
+    ways = roles.sum(axis=0)
+    ways[:, Way.UNJOINED] += removed
+    norm = ways.sum(axis=1)
+    if norm.min() <= _NOTHING:
+        # Where nothing explains a member, nothing is known.
+        ways[norm <= _NOTHING, Way.UNKNOWN] = norm[norm <= _NOTHING] = 1.0
+    ways /= norm[:, None]
+    shares: list[list[float]] = ways.tolist()
+    triggers, held = (roles[: _HOLDER + 1].sum(axis=2) / norm).tolist()
+    deadline = 1 - prod([1 - min(share, 1.0) for share in (removed / norm).tolist()])
     return Explained(
         ways=shares,
         triggers=triggers,

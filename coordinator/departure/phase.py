@@ -155,9 +155,9 @@ def _cells(least: float, most: float, deadline: int, near: int, quiet: int, late
     late = due * ((middle > low) & (middle < high))
     late /= max(float((late * width).sum()), 1.0)
     around = np.concatenate([table, _AROUND_END])
-    (ends,) = np.nonzero(late)
-    due = slice(int(ends[0]), int(ends[-1]) + 1) if len(ends) else slice(0, 0)
-    return Grid(cut, middle, width, late, table, around, np.maximum(middle, _NARROW_MS), due)
+    (some,) = np.nonzero(late)
+    ends = slice(int(some[0]), int(some[-1]) + 1) if len(some) else slice(0, 0)
+    return Grid(cut, middle, width, late, table, around, np.maximum(middle, _NARROW_MS), ends)
 
 
 def grid_of(evidence: Evidence, quiet: int) -> Grid:
