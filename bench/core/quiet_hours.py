@@ -13,6 +13,7 @@ be reached in pieces.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections import Counter
 from dataclasses import replace
@@ -25,12 +26,13 @@ import msgspec
 
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
 from rebalance_monitor.engine.replay.timeline import Tick
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.plans.plan import AFTER_WORK, Act
 from rebalance_monitor.lab.simulator.samples import ends, samples
-from rebalance_monitor.lab.suite.healthy import OF_LAG, is_false
+from rebalance_monitor.lab.suite.healthy import OF_LAG, UPPER_95, is_false
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,7 +48,8 @@ BY_HAND_MS = 1_000.0
 class Quiet(msgspec.Struct):
     """One seed: how many hours its groups lived, how many samples had lag, and the false findings by kind.
 
-    `critical`: how many findings of lag were critical. `costs`: rebalances that were given a cost.
+    `critical`: how many findings of lag were critical. `costs`: rebalances that were given a cost. `closed`:
+    groups that were closed.
     """
 
     seed: int
@@ -55,6 +58,7 @@ class Quiet(msgspec.Struct):
     false: dict[str, int]
     critical: int = 0
     costs: int = 0
+    closed: int = 0
 
 
 def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
@@ -65,7 +69,8 @@ def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
 
     def count(_now: int, batch: object, _found: object) -> None:
         nonlocal measured
-        measured += sum(one.records is not None for one in (getattr(batch, "lags", None) or {}).values())
+        lags = getattr(batch, "lags", None)
+        measured += lags.measured() if lags else 0
 
     replay.watch = count
     found = list(replay.run(ticks(made), Samples(samples(made)), Samples(ends(made, EVERY_MS))))
@@ -77,6 +82,7 @@ def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
         dict(Counter(one.kind.value for one in false)),
         sum(one.severity is Severity.CRITICAL for one in found if one.kind in OF_LAG),
         sum(one.kind is Kind.REBALANCE_COST for one in found),
+        sum(any(step.act is not Act.START for step in one.steps) for one in made.plan.groups),
     )
 
 
@@ -116,14 +122,20 @@ def ticks(made: Simulation) -> Iterator[Tick]:
 
 
 def report(kept: list[Quiet]) -> str:
-    """Return one paragraph: the hours, and the false findings by kind and per 1,000 group-days."""
+    """Return one paragraph: the hours, and the false findings by kind and per 1,000 group-days.
+
+    `at most`: how many of all kinds are expected per 1,000 group-days at 95 % (Poisson).
+    """
     hours = sum(one.hours for one in kept)
     false = sum((Counter(one.false) for one in kept), Counter[str]())
     days = hours / DAY_H
     rates = [f"{kind} {count} ({1_000 * count / days:.1f})" for kind, count in sorted(false.items())]
-    said = "; ".join(rates) or "none"
+    count = false.total()
+    bound = UPPER_95[count] if count < len(UPPER_95) else count + 2 * count**0.5
+    said = f"{'; '.join(rates) or 'none'}; at most {1_000 * bound / days:.2f}"
     return (
-        f"{len(kept)} seeds, {hours:,.0f} group-hours, {sum(one.measured for one in kept):,} measured lags, "
+        f"{len(kept)} seeds, {hours:,.0f} group-hours, {sum(one.closed for one in kept):,} groups closed, "
+        f"{sum(one.measured for one in kept):,} measured lags, "
         f"{sum(one.costs for one in kept)} costs of rebalances. "
         f"False findings (per 1,000 group-days): {said}; "
         f"critical: {sum(one.critical for one in kept)}"
@@ -144,7 +156,10 @@ def main(file: Path, hours: float, minutes: float, groups: int) -> None:
     until, done = time.monotonic() + 60 * minutes, sum(one.hours for one in kept)
     with file.open("ab") as out:
         while done < hours and time.monotonic() < until:
-            one = played(seed, groups=groups)
+            # Next to nothing of a seed is in a cycle, and all of it lives until the end.
+            with uncollected():
+                one = played(seed, groups=groups)
+            gc.collect()
             out.write(msgspec.json.encode(one) + b"\n")
             out.flush()
             kept.append(one)

@@ -356,6 +356,10 @@ class Lags(Mapping[str, GroupLag]):
             found = self._made[group] = measured.of(place)
         return found
 
+    def measured(self) -> int:
+        """Return how many groups have a known lag; none is made for that."""
+        return sum(bool(measured.known[place]) for measured, place in self._measured.values())
+
     def __contains__(self, group: object) -> bool:
         return group in self._measured
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from click.testing import CliRunner
 
-from bench.core.quiet_hours import FIRST_SEED, main, played
+from bench.core.quiet_hours import FIRST_SEED, Quiet, main, played, report
 from rebalance_monitor.decoders.rows import COMMIT_RUN, commit_run
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.plans.plan import Mode
@@ -55,3 +55,9 @@ def test_a_run_goes_on_where_the_last_one_stopped(tmp_path: Path) -> None:
         assert result.exit_code == 0
     seeds = [line.partition(b",")[0] for line in file.read_bytes().splitlines()]
     assert len(set(seeds)) == len(seeds) >= 2
+
+
+def test_the_report_bounds_the_rate_by_what_was_counted() -> None:
+    quiet, false = Quiet(1, 24_000.0, 0, {}), Quiet(2, 0.0, 0, {"session_timeout": 1})
+    assert report([quiet]).endswith("none; at most 3.00; critical: 0")
+    assert "session_timeout 1 (1.0); at most 4.74" in report([quiet, false])
