@@ -32,7 +32,7 @@ from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LEAST
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.study.recorded import read_recording
 from rebalance_monitor.lab.simulator.truth import Removed
-from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
+from rebalance_monitor.lab.truth.recorded_suite import read_suite, suite_folders
 from rebalance_monitor.lab.workers.families import plain
 from rebalance_monitor.lab.workers.timings import classes
 
@@ -279,7 +279,7 @@ def main(
     by_margin: bool,
 ) -> None:
     """Score the departure model against the truth; `--real`: of the recordings below a folder."""
-    folders = tuple(path.parent for folder in folders for path in sorted(folder.rglob(ABOUT)))
+    folders = tuple(suite_folders(folders))
     if by_margin:
         click.echo(as_margins(beside(folders)))
         return

@@ -26,10 +26,10 @@ from rebalance_monitor.lab.scoring.score import calibration
 from rebalance_monitor.lab.scoring.scored import REPLAY
 from rebalance_monitor.lab.scoring.statistics import share
 from rebalance_monitor.lab.suite.healthy import Counted, counted
-from rebalance_monitor.lab.truth.recorded_suite import ABOUT, read_suite
+from rebalance_monitor.lab.truth.recorded_suite import read_suite, suite_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rebalance_monitor.lab.scoring.margins import Margin
     from rebalance_monitor.lab.scoring.results import Result
@@ -80,13 +80,6 @@ def _after(result: Result, since: int) -> Result:
         facts=[one for one in result.facts if one.at >= since],
         claims={how: [one for one in some if one.at >= since] for how, some in result.claims.items()},
     )
-
-
-def recordings(folders: Iterable[Path]) -> Iterator[Suite]:
-    """Read the recordings below some folders."""
-    for folder in folders:
-        for path in sorted(folder.rglob(ABOUT)):
-            yield read_suite(path.parent)
 
 
 def line(some: Sequence[Judged], name: str, way: str) -> str:
@@ -157,7 +150,7 @@ def main(folders: tuple[Path, ...], ways: tuple[str, ...], skip: int) -> None:
     """Judge recordings, and print what the bars count."""
     found: list[Judged] = []
     click.echo(f"A claim is a cause of {CLAIMED} and more.\n\n{_HEAD}")
-    for suite in recordings(folders):
+    for suite in map(read_suite, suite_folders(folders)):
         name = f"{suite.about['seed']}, {suite.about['kafka']}"
         for way in ways:
             if one := judged(suite, name, way, skip * MINUTE_MS):

@@ -27,7 +27,7 @@ from rebalance_monitor.lab.truth.truth import Truth, read_truth, write_truth
 from rebalance_monitor.lab.workers.families import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from rebalance_monitor.lab.workers.timings import Timing
@@ -68,6 +68,11 @@ class Suite:
     intervals: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, Timing] = field(default_factory=dict)
     until: int = sys.maxsize
+
+
+def suite_folders(folders: Iterable[Path]) -> list[Path]:
+    """Return the suite folders that some folders are or hold."""
+    return [path.parent for folder in folders for path in sorted(folder.rglob(ABOUT))]
 
 
 def read_suite(folder: Path) -> Suite:
