@@ -170,10 +170,22 @@ def _content(column: pa.Array) -> int:
     return int(np.frombuffer(column.buffers()[1], np.int32)[len(column)]) if len(column) else 0
 
 
+def _tells_of_members(keys: pa.Array) -> bool:
+    """Whether one of the keys is of no offset: its version, the first two bytes, is above 1."""
+    if not _content(keys):
+        return False
+    _, places, content = keys.buffers()
+    borders, text = np.frombuffer(places, np.int32)[: len(keys) + 1], np.frombuffer(content, np.uint8)
+    begins = borders[:-1][np.diff(borders) > 1]
+    return bool(((text[begins] > 0) | (text[begins + 1] > 1)).any())
+
+
 class RecordReader:
     """Takes the messages of a reading as they come, and cuts batches of them; use as a context manager.
 
-    `settings`: of librdkafka, beside those of FIXED. Raises ConfigError for properties that cannot be mapped.
+    `settings`: of librdkafka, beside those of FIXED. `tells_of_members`: whether a record taken since the
+    last batch is of a group or its members, not of an offset. Raises ConfigError for properties that cannot
+    be mapped.
     """
 
     def __init__(
@@ -214,6 +226,7 @@ class RecordReader:
         self._parts: list[_Part] = []
         self._stamps: list[tuple[int, int]] = []
         self.bytes = 0
+        self.tells_of_members = False
 
     @property
     def rows(self) -> int:
@@ -282,6 +295,7 @@ class RecordReader:
         self._parts.append((keys, values, partitions, offsets))
         self._stamps += map(kind.timestamp, messages)
         self.bytes += sum(sizes) + _content(keys)
+        self.tells_of_members = self.tells_of_members or _tells_of_members(keys)
         reading.rows += len(messages)
 
     def _refused(self, message: Any) -> UnpackError:  # noqa: ANN401 - the library has no types

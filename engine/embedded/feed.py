@@ -26,14 +26,20 @@ if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.ends import LogEnds, PlainLogEnds
     from rebalance_monitor.cluster.clients.reader import RecordReader
 
-WAIT_S = 0.3
-"""What a record waits for others at most: batches are no closer together, unless they are full.
+WAIT_S = 0.5
+"""What a commit waits for other records at most: batches of commits are no closer together, unless full.
 
-A batch costs some 12 CPU-ms whatever it holds: longer waits cost less, and findings come later.
+A batch costs some 12 CPU-ms whatever it holds, and no finding comes of a commit within a second.
 """
+
+CHANGE_S = 0.15
+"""A record that tells of a group's members ends the batch, so long after the one before at the earliest."""
 
 LEAD_S = 0.05
 """The ends are asked for so long before that wait is over: what they prove then lies in a fetch under way."""
+
+SLICE_S = 0.05
+"""So often the reader looks at what has come: as long as a fetch waits."""
 
 NAP_S = 0.5
 """While nothing comes the reader wakes this often, to see whether it shall stop."""
@@ -100,7 +106,7 @@ class Feed:
         gathers = self._await_records()
         at = self._wall_ms()
         ends = self._ends.ask(self._reader.reading.start)
-        if gathers and (left := self._ended + WAIT_S - time.monotonic()) > 0:
+        if gathers and (left := self._wait_left()) > 0:
             self._reader.take(left)
         is_read = ends is not None and self._read_to(ends)
         self._ended = time.monotonic()
@@ -114,7 +120,8 @@ class Feed:
     def _await_records(self) -> bool:
         """Take the available records, at once if the batch is due; else wait for a first one and for others.
 
-        After a record that follows a lull there is no wait for others. True where more may be gathered.
+        After a record that follows a lull there is no wait for others, and a short one once a record tells
+        of a group's members. True where more may be gathered.
         """
         reader = self._reader
         while not (reader.rows or self._stop.is_set()):
@@ -123,8 +130,15 @@ class Feed:
                 reader.take(0.0)
                 return False
             reader.take(min(NAP_S, left), 1)
-        reader.take(max(self._ended + WAIT_S - LEAD_S - time.monotonic(), 0.0))
-        return not self._stop.is_set()
+        reader.take(0.0)
+        while not (reader.is_full or self._stop.is_set()) and (left := self._wait_left() - LEAD_S) > 0:
+            reader.take(min(SLICE_S, left))
+        return not (reader.is_full or self._stop.is_set())
+
+    def _wait_left(self) -> float:
+        """Return how long the batch may still wait for more, in seconds."""
+        wait = CHANGE_S if self._reader.tells_of_members else WAIT_S
+        return self._ended + wait - time.monotonic()
 
     def _read_to(self, ends: Mapping[int, int]) -> bool:
         patience = time.monotonic() + PATIENCE_S

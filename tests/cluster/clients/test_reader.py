@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 class Message:
     at: int
     failed: KafkaError | None = None
+    named: bytes = b"k"
 
     def __len__(self) -> int:
         return 1
@@ -44,7 +45,7 @@ class Message:
         return self.at
 
     def key(self) -> bytes:
-        return b"k"
+        return self.named
 
     def value(self) -> bytes:
         return b"v"

@@ -6,15 +6,15 @@ import threading
 from itertools import count
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader
 from rebalance_monitor.engine.batch.step import Extent
-from rebalance_monitor.engine.embedded.feed import NAP_S, WAIT_S, Fed, Feed
+from rebalance_monitor.engine.embedded.feed import CHANGE_S, NAP_S, WAIT_S, Fed, Feed
 from tests.cluster.clients.test_reader import Consumer, Message, eof
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    import pytest
 
 
 class Ends:
@@ -104,12 +104,29 @@ def test_a_record_that_comes_after_a_lull_waits_for_no_other_one() -> None:
     assert gathered[1] == 0.0
 
 
-def test_a_record_that_comes_just_after_a_batch_waits_for_others() -> None:
+def just_after_a_batch(first: Message) -> tuple[list[int], float]:
+    """The offsets of a batch whose first record comes just after the one before, and how long it waited."""
     found = feed(Ends({0: 2}))
-    found._reader.consumer = consumer = Patient([Message(0)], [Message(1)])
-    found._due, found._ended = found._due + 3_600.0, found._ended + 3_600.0
-    assert offsets(found)[0] == [0, 1]
-    assert consumer.asked[1][1] > WAIT_S
+    found._reader.consumer = consumer = Patient([first], [Message(1)])
+    now = found._ended
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("time.monotonic", lambda: now + sum(wait for _, wait in consumer.asked[1:]))
+        found._due = now + 3_600.0
+        return offsets(found)[0], sum(wait for _, wait in consumer.asked[1:])
+
+
+@pytest.mark.parametrize("key", [b"\0\0\0\1g", b"\0\1\0\1g\0\1t", b"\1", b""])
+def test_a_commit_that_comes_just_after_a_batch_waits_for_others(key: bytes) -> None:
+    read, waited = just_after_a_batch(Message(0, named=key))
+    assert read == [0, 1]
+    assert waited == pytest.approx(WAIT_S)
+
+
+@pytest.mark.parametrize("key", [b"\0\2\0\1g", b"\0\3\0\1g", b"\0\x15\0\1g", b"\1\1\0\1g"])
+def test_a_record_of_a_groups_members_ends_its_batch_sooner_than_a_commit(key: bytes) -> None:
+    read, waited = just_after_a_batch(Message(0, named=key))
+    assert read == [0, 1]
+    assert waited == pytest.approx(CHANGE_S)
 
 
 def history(records: int, monkeypatch: pytest.MonkeyPatch) -> list[Fed]:
