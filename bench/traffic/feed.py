@@ -3,11 +3,12 @@
 First every group's metadata and one commit of each partition, at once; then `--per-s` commits a second, the
 groups in turn, and `--rebalances` new generations a second, until `--seconds` are over. Each comes in a tenth
 of its second that is drawn by lot: at a fixed one all would wait equally long for the monitor's trigger.
-Record times are when they are produced. `--hot` puts that share of the groups into partition 0; `--one` lets
-the first group make that share of the commits, while the others rebalance and share the rest. With
-`--as-coordinators` the log has a record batch for each request, and the requests are spread evenly: a reader
-of bursts of large batches fetches and unpacks for less. With `--topics` the groups' topics exist, and get the
-records that the groups commit: all of them have lag.
+A record's time is that of its append, as a coordinator's is: a broker that has much to do appends seconds
+after a record was produced, and the monitor is not late by that. `--hot` puts that share of the groups into
+partition 0; `--one` lets the first group make that share of the commits, while the others rebalance and share
+the rest. With `--as-coordinators` the log has a record batch for each request, and the requests are spread
+evenly: a reader of bursts of large batches fetches and unpacks for less. With `--topics` the groups' topics
+exist, and get the records that the groups commit: all of them have lag.
 
     python -m bench.traffic.feed --bootstrap 127.0.0.1:9092 --groups 10000 --per-s 20000 --seconds 60
 """
@@ -23,7 +24,15 @@ from itertools import cycle
 from random import Random
 from typing import TYPE_CHECKING
 
-from bench.traffic.load import load, producer
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from bench.traffic.load import TOPIC, load, producer
 from bench.traffic.mix import Group, Message, Mix, groups_of, new_generation, request
 from bench.traffic.topics import Topics
 
@@ -80,11 +89,22 @@ class Feed:
             yield from request(group, turn, self.clock(), records=records)
 
 
+def stamp_appends(bootstrap: str) -> None:
+    """Let the broker give each record the time of its append. KafkaException where it refuses."""
+    kind = ConfigEntry("message.timestamp.type", "LogAppendTime", incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(ResourceType.TOPIC, TOPIC, incremental_configs=[kind])
+    # Its answers come as long as the client is there.
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for answer in admin.incremental_alter_configs([wanted]).values():
+        answer.result()
+
+
 def run(feed: Feed, options: argparse.Namespace) -> int:
     """Load the beginning, say so on stdout, and feed until the time is over; returns the records sent."""
     ticks, flushed = (FINE_TICKS_PER_S, False) if options.as_coordinators else (TICKS_PER_S, True)
     at_once = {"at_once": options.width, "linger_ms": 0} if options.as_coordinators else {}
     client = producer(options.bootstrap, **at_once)
+    stamp_appends(options.bootstrap)
     topics = Topics(options.bootstrap, feed.groups, options.width, client, ticks) if options.topics else None
     sent = load(options.bootstrap, feed.beginning())
     print("begun", flush=True)
