@@ -157,8 +157,8 @@ def last_of_batch(properties: Mapping[str, str], topic: str, partition: int, off
     return offset if found is None else found
 
 
-_Part = tuple[pa.Array, pa.Array, npt.NDArray[np.int32], npt.NDArray[np.int64]]
-"""Keys, values, partitions and offsets."""
+_Part = tuple[pa.Array, pa.Array, npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
+"""Keys, values, partitions, offsets, and of each record the kind of its time and the time (ms)."""
 
 
 def _partitions(kind: Any, messages: Sequence[Any]) -> npt.NDArray[np.int32]:  # noqa: ANN401 - the libraries have no types
@@ -224,14 +224,9 @@ class RecordReader:
     def _clear(self) -> None:
         """Begin a batch."""
         self._parts: list[_Part] = []
-        self._stamps: list[tuple[int, int]] = []
-        self.bytes = 0
         self.tells_of_members = False
-
-    @property
-    def rows(self) -> int:
-        """How many records were taken since the last batch."""
-        return len(self._stamps)
+        self.rows = self.bytes = 0
+        """How many records were taken since the last batch, and the bytes of their keys and values."""
 
     def take(self, wait_s: float, messages: int = MESSAGES_A_CALL) -> None:
         """Take what there is, after `wait_s` at the latest. Raises AccessDeniedError, DependencyError."""
@@ -286,17 +281,20 @@ class RecordReader:
             for last in lasts:
                 if last.offset() + 1 >= until[last.partition()]:
                     self._done(last.partition())
-        sizes = list(map(len, messages))
-        if max(sizes, default=0) > LARGEST_BYTES:
+        read = len(messages)
+        if max(map(len, messages), default=0) > LARGEST_BYTES:
             raise self._refused(next(one for one in messages if len(one) > LARGEST_BYTES))
         keys = pa.array(list(map(kind.key, messages)), pa.binary())
         values = pa.array(list(map(kind.value, messages)), pa.binary())
-        offsets = np.fromiter(map(kind.offset, messages), np.int64, len(messages))
-        self._parts.append((keys, values, partitions, offsets))
-        self._stamps += map(kind.timestamp, messages)
-        self.bytes += sum(sizes) + _content(keys)
+        offsets = np.fromiter(map(kind.offset, messages), np.int64, read)
+        # At once: a million kept pairs would be a million objects.
+        pairs = chain.from_iterable(map(kind.timestamp, messages))
+        stamps = np.fromiter(pairs, np.int64, 2 * read).reshape(-1, 2)
+        self._parts.append((keys, values, partitions, offsets, stamps))
+        self.rows += read
+        self.bytes += _content(keys) + _content(values)
         self.tells_of_members = self.tells_of_members or _tells_of_members(keys)
-        reading.rows += len(messages)
+        reading.rows += read
 
     def _refused(self, message: Any) -> UnpackError:  # noqa: ANN401 - the library has no types
         partition, offset = message.partition(), message.offset()
@@ -340,17 +338,17 @@ class RecordReader:
 
     def cut(self) -> pa.RecordBatch:
         """Return a batch of what was taken since the last one; there must be something."""
-        stamps = np.fromiter(chain.from_iterable(self._stamps), np.int64, 2 * self.rows).reshape(-1, 2)
-        keys, values, partitions, offsets = zip(*self._parts, strict=True)
+        keys, values, partitions, offsets, stamps = zip(*self._parts, strict=True)
+        times = np.concatenate(stamps)
         arrays = [
             pa.concat_arrays(keys),
             pa.concat_arrays(values),
             pa.repeat(pa.scalar(self.topic, pa.string()), self.rows),
             pa.array(np.concatenate(partitions)),
             pa.array(np.concatenate(offsets)),
-            pa.array(stamps[:, 1], pa.int64()).cast(RECORD_SCHEMA.field("timestamp").type),
+            pa.array(times[:, 1], pa.int64()).cast(RECORD_SCHEMA.field("timestamp").type),
             # The client counts from "none" = 0, the Kafka source from "none" = -1.
-            pa.array((stamps[:, 0] - 1).astype(np.int32), pa.int32()),
+            pa.array((times[:, 0] - 1).astype(np.int32), pa.int32()),
         ]
         self.flushed = time.monotonic()
         self._clear()

@@ -298,36 +298,51 @@ def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]] | Non
 
     None: records do not show which member subscribes to which topic, and the brokers assign by subscription.
     """
-    owned = Counter(place for member in state.members for place in _places(member))
+    owned: dict[int, set[int]] = {}
+    given = 0
+    for member in state.members:
+        for topic, *partitions in member.assigned:
+            owned.setdefault(topic, set()).update(partitions)
+            given += len(partitions)
     asked = subscriptions or {}
-    unread = {
-        member.member_id: 0 if subscriptions is None else _unread(state, member, asked)
-        for member in state.members
-    }
+    unread = (
+        [0] * len(state.members)
+        if subscriptions is None
+        else [_unread(state, member, asked) for member in state.members]
+    )
+    # That no partition has two owners is seen without looking at each.
+    twice = _twice(state) if given > sum(map(len, owned.values())) else set()
     every = {topic for topics in asked.values() for topic in topics}
-    twice = {place for place, times in owned.items() if times > 1}
     return Faults(
-        owners=tuple(m for m in state.members if unread[m.member_id] or twice & set(_places(m))),
-        unread=sum(unread.values()),
+        owners=tuple(
+            member
+            for member, count in zip(state.members, unread, strict=True)
+            if count or not twice.isdisjoint(_places(member))
+        ),
+        unread=sum(unread),
         twice=len(twice),
-        unowned=tuple(sorted(every - {state.topics[topic] for topic, _ in owned})),
+        unowned=tuple(sorted(every - {state.topics[topic] for topic, places in owned.items() if places})),
         skipped=0 if state.protocol in COOPERATIVE else _skipped(owned),
     )
+
+
+def _twice(state: GroupState) -> set[tuple[int, int]]:
+    """Return the partitions that have two owners."""
+    owned = Counter(place for member in state.members for place in _places(member))
+    return {place for place, times in owned.items() if times > 1}
 
 
 def _places(member: Member) -> Iterator[tuple[int, int]]:
     return ((topic, one) for topic, *given in member.assigned for one in given)
 
 
-def _skipped(owned: Collection[tuple[int, int]]) -> int:
+def _skipped(owned: Mapping[int, Collection[int]]) -> int:
     """Count the partitions without an owner although a higher number of the same topic has one.
 
-    Partitions are numbered without a gap, so these exist. A cooperative assignor withholds some on purpose.
+    `owned`: topic -> partitions. They are numbered without a gap, so these exist. A cooperative assignor
+    withholds some on purpose.
     """
-    highest: dict[int, int] = {}
-    for topic, one in owned:
-        highest[topic] = max(one, highest.get(topic, -1))
-    return sum(most + 1 for most in highest.values()) - len(owned)
+    return sum(max(places, default=-1) + 1 - len(places) for places in owned.values())
 
 
 def _unread(state: GroupState, member: Member, subscriptions: Mapping[str, Collection[str]]) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from rebalance_monitor.decoders import decode_batch, pieces
 from rebalance_monitor.decoders.rows import made_rows
 from rebalance_monitor.engine.batch.batches import batch_of
+from rebalance_monitor.engine.batch.read_once import ReadOnce
 from rebalance_monitor.engine.batch.step import Extent, OpenShard, measured
 
 if TYPE_CHECKING:
@@ -50,17 +51,21 @@ class Core:
         self._oldest = -1
         self._changed: set[int] = set()
         self._failed: list[tuple[int, Output]] = []
-        kept = stored or {}
-        self.shards = {shard: OpenShard(plan, shard, 0, kept.get(shard)) for shard in sorted(shards)}
+        kept, self._read = stored or {}, ReadOnce()
+        self.shards = {
+            shard: OpenShard(plan, shard, 0, kept.get(shard), read=self._read) for shard in sorted(shards)
+        }
 
     def apply(self, records: Iterable[pa.RecordBatch], now: int, extent: Extent) -> Batch:
         """Apply one batch at its timestamp `now` (ms); `extent` says what that time is worth."""
-        rows, newest = _by_shard(records)
+        rows, newest = self._by_shard(records)
         if rows:
             # Records come in the order of their offsets: a shard's first one is its oldest.
             oldest = min(own[0].record_ts for own in rows.values())
             self._oldest = min(oldest, self._oldest) if self._oldest >= 0 else oldest
-        return batch_of(self._outputs(rows, now, newest, extent))
+        batch = batch_of(self._outputs(rows, now, newest, extent))
+        self._read.forget()
+        return batch
 
     def freeze(self, *, whole: bool = False) -> dict[int, Stored]:
         """Return what is to be kept of the shards that changed since the last call, or of all.
@@ -107,19 +112,18 @@ class Core:
             for stat in measured(self.shards[first].state, (), now, kept):
                 yield first, stat
 
-
-def _by_shard(records: Iterable[pa.RecordBatch]) -> tuple[dict[int, list[Row]], int]:
-    """Return the rows of each shard in the order of their offsets, and the newest record's time (ms)."""
-    found: defaultdict[int, list[Row]] = defaultdict(list)
-    newest = -1
-    for part in (part for batch in records for part in pieces(batch)):
-        decoded = decode_batch(part)
-        if not decoded.num_rows:
-            continue
-        rows, shards = list(made_rows(decoded)), decoded.column("shard").to_numpy()
-        newest = max(newest, int(decoded.column("record_ts").to_numpy().max()))
-        # They come by shard.
-        borders = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(rows)]
-        for since, until in pairwise(borders):
-            found[rows[since].shard] += rows[since:until]
-    return found, newest
+    def _by_shard(self, records: Iterable[pa.RecordBatch]) -> tuple[dict[int, list[Row]], int]:
+        """Return the rows of each shard in the order of their offsets, and the newest record's time (ms)."""
+        found: defaultdict[int, list[Row]] = defaultdict(list)
+        newest = -1
+        for part in (part for batch in records for part in pieces(batch)):
+            decoded = decode_batch(part, read=self._read)
+            if not decoded.num_rows:
+                continue
+            rows, shards = list(made_rows(decoded)), decoded.column("shard").to_numpy()
+            newest = max(newest, int(decoded.column("record_ts").to_numpy().max()))
+            # They come by shard.
+            borders = [0, *(np.flatnonzero(np.diff(shards)) + 1).tolist(), len(rows)]
+            for since, until in pairwise(borders):
+                found[rows[since].shard] += rows[since:until]
+        return found, newest
