@@ -45,6 +45,9 @@ RECORD_SCHEMA = pa.schema(
 BATCH_ROWS = 32_768
 BATCH_BYTES = 16 * 1024 * 1024
 MESSAGES_A_CALL = 10_000
+MESSAGES_AT_ONCE = 2_000
+"""So many of the client's messages exist at a time: more of them do not fit the processor's cache."""
+
 POLL_S = 0.2
 FLUSH_S = 1.0
 STALLED_S = 30.0
@@ -230,7 +233,14 @@ class RecordReader:
 
     def take(self, wait_s: float, messages: int = MESSAGES_A_CALL) -> None:
         """Take what there is, after `wait_s` at the latest. Raises AccessDeniedError, DependencyError."""
-        self._take(self.consumer.consume(messages, wait_s))
+        until = time.monotonic() + wait_s
+        while messages > 0:
+            asked = min(messages, MESSAGES_AT_ONCE)
+            found = self.consumer.consume(asked, max(wait_s, 0.0))
+            self._take(found)
+            if len(found) < asked:
+                break
+            messages, wait_s = messages - asked, until - time.monotonic()
 
     @property
     def is_full(self) -> bool:
