@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rebalance_monitor.checkpoints.state.codec import Stored
 from rebalance_monitor.decoders import decode_batch, pieces
 from rebalance_monitor.decoders.rows import made_rows
 from rebalance_monitor.engine.batch.batches import batch_of
@@ -21,11 +22,10 @@ from rebalance_monitor.engine.batch.read_once import ReadOnce
 from rebalance_monitor.engine.batch.step import Extent, OpenShard, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
-    from rebalance_monitor.checkpoints.state.codec import Stored
     from rebalance_monitor.coordinator.findings.outputs import Output
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.engine.batch.batches import Batch
@@ -34,27 +34,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """What the coordinators know. oldest_ms: age of the oldest record read, -1 without one."""
+    """What the coordinators know. oldest_ms: age of the oldest record read, -1 without one.
+
+    shown: how many of the groups are shown.
+    """
 
     partitions: int
     groups: int
+    shown: int
     with_members: int
     oldest_ms: int
 
 
 class Core:
-    """`stored`: shard -> what was kept of it. Raises StateVersionError."""
+    """`stored`: shard -> what was kept of it, `at`: the last batch's time then (ms). StateVersionError."""
 
-    def __init__(self, plan: Plan, shards: Iterable[int], stored: Mapping[int, Stored] | None = None) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        shards: Iterable[int],
+        stored: Mapping[int, Stored] | None = None,
+        at: int = -1,
+    ) -> None:
         self._plan = plan
         self._bytes: dict[int, int] = {}
         self._oldest = -1
         self._changed: set[int] = set()
         self._failed: list[tuple[int, Output]] = []
-        kept, self._read = stored or {}, ReadOnce()
-        self.shards = {
-            shard: OpenShard(plan, shard, 0, kept.get(shard), read=self._read) for shard in sorted(shards)
-        }
+        self._read = ReadOnce()
+        known, nothing = stored or {}, Stored(-1, b"")
+        self.shards: dict[int, OpenShard] = {}
+        for shard in sorted(shards):
+            kept = known.get(shard, nothing)
+            # One that rested was kept some batches before, or never: the last batch's clock reached it too.
+            kept = Stored(max(at, kept.now), kept.blob)
+            self.shards[shard] = OpenShard(plan, shard, 0, kept if kept.now >= 0 else None, read=self._read)
 
     def apply(self, records: Iterable[pa.RecordBatch], now: int, extent: Extent) -> Batch:
         """Apply one batch at its timestamp `now` (ms); `extent` says what that time is worth."""
@@ -81,11 +95,12 @@ class Core:
         self._changed = set()
         return found
 
-    def census(self, now: int) -> Census:
+    def census(self, now: int, is_shown: Callable[[str], bool] = lambda _: True) -> Census:
         """Count what is known at `now` (ms)."""
         groups = [group for shard in self.shards.values() for group in shard.state.groups.values()]
         age = max(now - self._oldest, 0) if self._oldest >= 0 else -1
-        return Census(len(self.shards), len(groups), sum(1 for group in groups if group.members), age)
+        shown = sum(map(is_shown, chain.from_iterable(shard.state.groups for shard in self.shards.values())))
+        return Census(len(self.shards), len(groups), shown, sum(1 for group in groups if group.members), age)
 
     def _outputs(
         self, rows: dict[int, list[Row]], now: int, newest: int, extent: Extent

@@ -118,7 +118,7 @@ class EmbeddedEngine:
         properties, topic = self._settings.kafka.client_properties(), query.facts.name
         try:
             kept = Changelog(self._folder, topic)
-            core = Core(query.plan, query.facts.ends, kept.recovered.stored)
+            core = Core(query.plan, query.facts.ends, kept.recovered.stored, kept.recovered.now)
             self._writer.serve(kept.query)
             with uncollected():
                 start = run_again(kept, core, query.facts, properties, self._writer, self._stop)
@@ -129,6 +129,8 @@ class EmbeddedEngine:
         if start is None:
             start = query.facts.begins if self._settings.source.starting == "earliest" else query.facts.ends
             start = behind(start, query.skip, query.facts.ends)
+            # Durable with the first batch: where that one runs again it begins here too.
+            kept.commit(-1, -1, start, {})
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
         with collected_rarely(), RecordReader(properties, Reading(start), topic, FETCHING) as reader:
             ends = log_ends(properties, topic)

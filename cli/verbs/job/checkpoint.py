@@ -172,7 +172,7 @@ def _row(generation: "Generation", found: "Inspection") -> dict[str, object]:
         "in use": "yes" if generation.in_use else "no",
         "bytes": generation.size,
         "batches kept": generation.batches,
-        "last batch": log.committed if log else None,
+        "last batch": log.committed if log and log.committed >= 0 else None,
         "at": _time(log.at) if log else None,
         "read up to": sum(read.values()) if read else None,
         "history up to": sum(history.values()) if history else None,

@@ -118,10 +118,10 @@ def test_both_engines_say_the_same_of_the_same_batches_however_often_one_begins_
         batch = core.apply(pieces.values(), now, extent)
         assert comparable(batch) == comparable(expected[number])
         if number in rests:
-            core.freeze()
+            stored |= core.freeze()
         if number in restarts:
-            stored |= core.freeze(whole=True)
-            core = Core(plan, shards, stored)
+            stored |= core.freeze()
+            core = Core(plan, shards, stored, now)
 
 
 @pytest.mark.parametrize("name", RECORDED)
