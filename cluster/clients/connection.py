@@ -54,7 +54,7 @@ def sentence(error: Exception, servers: str) -> DependencyError:
     if isinstance(error, SaslAuthenticationFailedError):
         return AccessDeniedError(
             f"The brokers at {servers} refuse our credentials: {error}.",
-            "Correct `sasl.*` under `kafka:` in the configuration.",
+            "Correct `sasl.*` under `kafka:` in the configuration, or in the file of `--command-config`.",
         )
     if isinstance(error, AuthorizationError):
         return AccessDeniedError(
@@ -71,8 +71,19 @@ def sentence(error: Exception, servers: str) -> DependencyError:
             "It may pass: start again, and look which brokers are up.",
         )
     if isinstance(error, RetriableError | OSError):
-        return BrokerUnreachableError(
-            f"No Kafka broker answers at {servers} ({error}).",
-            "Check `kafka.bootstrap_servers`, the network, and `security.protocol`.",
-        )
+        return _passing(error, servers)
     return DependencyError(f"The brokers at {servers} answer with an error: {error}.", "")
+
+
+def _passing(error: Exception, servers: str) -> BrokerUnreachableError:
+    from kafka.errors import BrokerResponseError  # noqa: PLC0415
+
+    if isinstance(error, BrokerResponseError):
+        return BrokerUnreachableError(
+            f"A broker at {servers} answers that it cannot do it now: {type(error).__name__}.",
+            "It may pass: brokers load their partitions for some time after a start or a move.",
+        )
+    return BrokerUnreachableError(
+        f"No Kafka broker answers at {servers} ({error}).",
+        "Check `kafka.bootstrap_servers` or `--bootstrap`, the network, and `security.protocol`.",
+    )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 from rebalance_monitor.cluster.clients.java_stores import with_pem
@@ -127,7 +128,7 @@ def portable(properties: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(str(error)) from None
     problems = [
         f"the property `kafka: {name}` has no counterpart in the Python clients that the monitor uses beside "
-        "Spark"
+        f"Spark{_meant(name)}"
         for name in sorted(found.keys() - SPELLINGS.keys())
         if name.startswith(SECURITY)
     ]
@@ -135,6 +136,12 @@ def portable(properties: Mapping[str, str]) -> dict[str, str]:
     if problems:
         raise ConfigError.of(problems)
     return {name: value for name, value in found.items() if name in SPELLINGS}
+
+
+def _meant(name: str) -> str:
+    """Return a question after the property that a misspelt name is likely to be meant for."""
+    close = get_close_matches(name, {*SPELLINGS, *SAME_AS, JAAS}, 1, 0.9)
+    return f"; did you mean `{close[0]}`?" if close else ""
 
 
 def java_properties(properties: Mapping[str, str]) -> dict[str, str]:

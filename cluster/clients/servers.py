@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SNIFF_S = 3.0
-NETWORK = "Check `kafka.bootstrap_servers`, the network, and that the brokers run."
+NETWORK = "Check `kafka.bootstrap_servers` or `--bootstrap`, the network, and that the brokers run."
 TRUST = "Set `ssl.truststore.location` (PEM) to the authority that signed the brokers' certificates."
 PORT = "Correct the port in `kafka.bootstrap_servers`, or `security.protocol`."
 ASKED_AT_ONCE = 16

@@ -50,7 +50,9 @@ STEPS_S = (0.3, 0.5, 1.0)
 ADVERTISED = 20
 """How many of the brokers that a cluster names are tried when something is wrong."""
 OF_TOKENS = "See the broker's log: the token's signature, issuer, audience or age may be wrong, or a clock."
-LOGIN = "Correct `sasl.jaas.config` under `kafka:` in the configuration."
+LOGIN = (
+    "Correct `sasl.jaas.config` under `kafka:` in the configuration, or in the file of `--command-config`."
+)
 _SILENT = logging.getLogger("rebalance_monitor.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False

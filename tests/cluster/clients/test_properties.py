@@ -7,6 +7,7 @@ from rebalance_monitor.cluster.clients.properties import (
     SPELLINGS,
     admin_arguments,
     java_properties,
+    portable,
     reader_settings,
 )
 from rebalance_monitor.config.errors import ConfigError
@@ -109,6 +110,11 @@ def test_what_cannot_be_mapped_is_refused_by_name(name: str, value: str, sentenc
     with pytest.raises(ConfigError, match=sentence) as told:
         admin_arguments({name: value})
     assert name in str(told.value)
+
+
+def test_a_misspelt_property_is_refused_with_the_one_that_was_meant() -> None:
+    with pytest.raises(ConfigError, match=r"security\.protocl.*did you mean `security\.protocol`\?"):
+        portable({"bootstrap.servers": "a:1", "security.protocl": "SASL_SSL"})
 
 
 def test_a_password_never_stands_in_the_refusal() -> None:
