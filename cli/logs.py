@@ -5,6 +5,7 @@ nobody rolls what a process writes to stderr, a file of our own takes its place 
 """
 
 import logging
+import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -79,7 +80,9 @@ def _for_terminals() -> "Processor":
     import structlog
 
     # Where rich is installed, structlog's own default shows them.
-    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    return structlog.dev.ConsoleRenderer(
+        colors=not os.environ.get("NO_COLOR"), exception_formatter=structlog.dev.plain_traceback
+    )
 
 
 class _Stderr:

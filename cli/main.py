@@ -6,6 +6,7 @@ keeps its traceback.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,7 +71,8 @@ def _print_error(error: BaseException, code: ExitCode) -> None:
         text = f"{error.filename or 'a file or a connection'} cannot be used: {error.strerror or error}"
     if structlog.is_configured():
         structlog.get_logger().debug("where it came from", exc_info=error)
-    click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if sys.stderr.isatty() else None)
+    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+    click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if coloured else None)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@
 read, or the one that `--bootstrap` names.
 """
 
+import os
 import re
 import sys
 import time
@@ -24,6 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 SILENT_S = 2.0
 REFRESH_S = 0.5
+USUAL_COLUMNS = 80
 
 
 def connection_options(function: Callable[..., R]) -> Callable[..., R]:
@@ -161,12 +163,22 @@ class Progress:
         self._said, self._shown = now, True
         share = f" of {self._total:,} ({done / self._total:.0%})" if self._total else ""
         rate = done / (now - self._started)
-        click.echo(f"\r{self._what} {done:,} records{share}, {rate:,.0f} a second \x1b[K", nl=False, err=True)
+        line = f"{self._what} {done:,} records{share}, {rate:,.0f} a second"
+        # A line that is wrapped is not written over.
+        click.echo(f"\r{line[: _columns() - 1]}\x1b[K", nl=False, err=True)
 
     def end(self) -> None:
         """End the line."""
         if self._shown:
             click.echo("", err=True)
+
+
+def _columns() -> int:
+    """Return how wide stderr's terminal is; stdout may be none."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or USUAL_COLUMNS
+    except OSError:
+        return USUAL_COLUMNS
 
 
 def span_of(reading: "Reading") -> int | None:

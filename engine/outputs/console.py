@@ -1,11 +1,13 @@
 """A finding as one line for people: when, how bad, which group, what, why.
 
-Colours only where the stream is a terminal. Names come from clients: control characters are shown, not sent.
+Colours only where the stream is a terminal, and NO_COLOR is not set. Names come from clients: control
+characters are shown, not sent.
 """
 
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
@@ -54,7 +56,7 @@ def renderer(form: str, stream: TextIO) -> Callable[[Finding], str]:
     """Return how findings are shown: `jsonl`, or readable lines."""
     if form == "jsonl":
         return lambda finding: safe_json(to_json(finding))
-    colour = stream.isatty()
+    colour = stream.isatty() and not os.environ.get("NO_COLOR")
     return lambda finding: line_of(finding, colour=colour)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +31,19 @@ def test_a_line_has_time_severity_group_kind_and_cause() -> None:
 def test_colours_are_for_terminals_only() -> None:
     assert "\x1b[" not in renderer("table", io.StringIO())(FINDINGS[0])
     assert "\x1b[" in line_of(FINDINGS[0], colour=True)
+
+
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+def test_no_color_is_heeded_on_a_terminal(
+    no_colour: str,
+    coloured: bool,  # noqa: FBT001 - a parameter
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    parent, child = os.openpty()
+    with os.fdopen(child, "w", encoding="utf-8") as terminal:
+        assert ("\x1b[" in renderer("table", terminal)(FINDINGS[0])) is coloured
+    os.close(parent)
 
 
 def test_json_lines_are_the_finding_itself() -> None:
