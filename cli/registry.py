@@ -54,14 +54,10 @@ def command_of(verb: str) -> click.Command:
 
 
 def reader_is_gone() -> bool:
-    """Whether nobody reads stdout any more; what is still to be flushed then goes nowhere."""
+    """Whether nobody reads stdout any more."""
     looks = select.poll()
     looks.register(sys.stdout.fileno(), select.POLLOUT)
-    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in looks.poll(0)):
-        return False
-    # Python flushes once more when it ends, and would complain.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return True
+    return any(event & (select.POLLERR | select.POLLHUP) for _, event in looks.poll(0))
 
 
 @contextmanager
@@ -72,6 +68,8 @@ def patient() -> Iterator[None]:
     except BrokenPipeError:
         if not reader_is_gone():
             raise
+        # Python flushes once more when it ends, and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.exceptions.Exit(0) from None
 
 

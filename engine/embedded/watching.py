@@ -6,6 +6,7 @@ sent: several people run it in the middle of an outage, and the job sends them.
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 import time
 from contextlib import ExitStack
@@ -40,12 +41,15 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.outputs.sinks import Sink
 
 QUERY = "watch"
-KEEPS_NOTHING = "rebalance-monitor-watch-keeps-nothing"
-"""The name of a folder that is never made: what is asked for there is not there."""
+KEEPS_NOTHING = "rebalance-monitor-watch-keeps-nothing-"
+"""How the name of a folder begins that is never made: what is asked for there is not there."""
 
 
 class Onlooker(Protocol):
     """Receives the progress of `watch`; nothing here may block for long."""
+
+    def waits(self, topic: str) -> None:
+        """Note that the topic does not exist: the first consumer group makes it."""
 
     def begins(self, facts: TopicFacts, size: int | None) -> None:
         """Note that the topic is about to be read up to its ends; `size`: bytes on disk, None: unknown."""
@@ -62,13 +66,14 @@ class Onlooker(Protocol):
 
 @dataclass(slots=True)
 class Watch:
-    """One run: `most` bytes of records are read a second, None for no cap."""
+    """One run: `most` bytes of records are read a second, None for no cap; `is_shown`: of a group's name."""
 
     settings: Settings
     identities: Identities
     onlooker: Onlooker
     stop: threading.Event
     most: float | None = None
+    is_shown: Callable[[str], bool] = lambda _: True
     records: int = 0
     batches: int = 0
 
@@ -83,7 +88,8 @@ class Watch:
             detection = detection_settings(settings.detection, admin)
             if denied is None:
                 self.onlooker.begins(facts, admin.log_bytes(facts.name))
-        storage = Storage(Path(tempfile.gettempdir()) / KEEPS_NOTHING)
+        # Nobody can guess it: whoever made that folder would decide what is shown.
+        storage = Storage(Path(tempfile.gettempdir()) / f"{KEEPS_NOTHING}{secrets.token_hex(8)}")
         ledger, who = Unwritten(storage.ledger), self.identities
         plan = Plan(detection, facts.cluster_id, facts.filled())
         with Outputs(settings, storage, facts, detection, sinks, ledger=ledger, identities=who) as outputs:
@@ -99,7 +105,7 @@ class Watch:
         """Return what the brokers say of the topic; of the cluster alone, and why, where we may not ask."""
         name = self.settings.source.topic
         try:
-            return await_topic(admin, name, self.stop), None
+            return await_topic(admin, name, self.stop, waits=self.onlooker.waits), None
         except AccessDeniedError as error:
             return TopicFacts(name, "", admin.cluster_id(), {}, {}), error
 
@@ -123,7 +129,7 @@ class Watch:
                     self.onlooker.reads(reading.rows)
                     is_live = has_read(reading.reached, plan.catching_up)
                     if is_live:
-                        self.onlooker.follows(core.census(wall_ms()), outputs.serving.url)
+                        self.onlooker.follows(core.census(wall_ms(), self.is_shown), outputs.serving.url)
                         take_for_good()
                         history.close()
 

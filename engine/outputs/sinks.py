@@ -138,12 +138,19 @@ class Lines:
     """Findings as lines of text on a stream.
 
     A thread of its own writes them, so a slow reader delays nothing. Lines beyond `WAITING` unwritten ones
-    are left out, and so are all lines once the stream fails. End with `close`.
+    are left out, and so are all lines once the stream fails: `on_failure` gets the error, or it is logged.
+    End with `close`.
     """
 
-    def __init__(self, show: Callable[[Finding], str], write: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        show: Callable[[Finding], str],
+        write: Callable[[str], None],
+        on_failure: Callable[[Exception], None] | None = None,
+    ) -> None:
         self._show = show
         self._write = write
+        self._on_failure = on_failure or _log_failure
         self._left_out = 0
         self._is_open = True
         self._waiting: queue.Queue[str | None] = queue.Queue(WAITING)
@@ -189,5 +196,9 @@ class Lines:
             except (OSError, ValueError) as error:
                 # The reader of the pipe is gone, a disk is full, or the stream is closed.
                 self._is_open = False
-                log.warning("findings are no longer printed", why=f"{type(error).__name__}: {error}")
+                self._on_failure(error)
                 return
+
+
+def _log_failure(error: Exception) -> None:
+    log.warning("findings are no longer printed", why=f"{type(error).__name__}: {error}")

@@ -25,7 +25,7 @@ from rebalance_monitor.engine.topic.leader_epochs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin
@@ -49,17 +49,25 @@ def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts |
     return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept)
 
 
+def _log_wait(name: str) -> None:
+    log.info("waiting: the topic does not exist until the first consumer group appears", topic=name)
+
+
 def await_topic(
-    admin: ClusterAdmin, name: str, stop: threading.Event, marks: Marks = NO_MARKS
+    admin: ClusterAdmin,
+    name: str,
+    stop: threading.Event,
+    marks: Marks = NO_MARKS,
+    waits: Callable[[str], object] = _log_wait,
 ) -> TopicFacts | None:
-    """Return the facts once the topic exists; None when `stop` is set first. Says once that it waits."""
-    logged = False
+    """Return the facts once the topic exists; None when `stop` is set first. `waits` is called once."""
+    is_said = False
     while not stop.is_set():
         if facts := ask(admin, name, marks):
             return facts
-        if not logged:
-            log.info("waiting: the topic does not exist until the first consumer group appears", topic=name)
-            logged = True
+        if not is_said:
+            waits(name)
+            is_said = True
         stop.wait(WAIT_S)
     return None
 

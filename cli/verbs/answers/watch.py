@@ -4,12 +4,15 @@ Reads the topic to its end, says what it watches, then prints findings as they c
 Nothing is written to disk and no alert is sent. Findings go to stdout, everything else to stderr.
 """
 
+import logging
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
+from rebalance_monitor.cli.registry import reader_is_gone
 from rebalance_monitor.cli.sources import Duration, Progress, connection_options, group_option, is_about
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 from rebalance_monitor.coordinator.findings.wording import counted
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.engine.batch.batches import BatchKey
     from rebalance_monitor.engine.embedded.core import Census
-    from rebalance_monitor.engine.outputs.sinks import Lines, Publication
+    from rebalance_monitor.engine.outputs.sinks import Publication
     from rebalance_monitor.engine.topic.facts import TopicFacts
 
 MB = 1_000_000
@@ -43,7 +47,7 @@ MB = 1_000_000
 @group_option
 @click.option("--page", is_flag=True, help="Serve the live page too (`web.host`, `web.port`).")
 @click.option(
-    "--for", "duration", type=Duration(), help="Stop after this time (30s, 10m). Default: at Ctrl-C."
+    "--for", "duration", type=Duration(least_s=1), help="Stop after this time (30s, 10m). Default: at Ctrl-C."
 )
 @click.option(
     "--most",
@@ -71,16 +75,17 @@ def command(
     settings = load_settings(config, assignments, flags)
     _hush(context)
     from rebalance_monitor.engine.embedded.watching import Watch
-    from rebalance_monitor.engine.outputs.console import renderer, writer
-    from rebalance_monitor.engine.outputs.sinks import Lines
 
-    watch = Watch(settings, identities_for(settings), _Said(), stop_on_signals(), most * MB)
-    shown = Shown(Lines(renderer(output.value, sys.stdout), writer(sys.stdout)), pattern)
+    is_shown = partial(fnmatchcase, pat=pattern)
+    watch = Watch(settings, identities_for(settings), _Said(), stop_on_signals(), most * MB, is_shown)
+    shown = Shown(output, pattern, watch.stop.set)
     with _ended_after(duration, watch.stop.set):
         try:
             watch.run([shown])
         finally:
             shown.lines.close()
+    if shown.failure is not None:
+        raise shown.failure
     click.echo(f"{counted(watch.records, 'record')} read; {shown.summary()}", err=True)
     return ExitCode.FINE
 
@@ -89,6 +94,8 @@ def _hush(context: click.Context) -> None:
     """Leave to the log what is wrong, unless somebody asked for more: findings are what is looked at."""
     root = context.find_root()
     if root.get_parameter_source("log_level") is click.core.ParameterSource.DEFAULT:
+        # A finding says which brokers do not answer, and since when.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
         configure("warning", root.params.get("log_file"))
 
 
@@ -107,10 +114,18 @@ def _ended_after(seconds: float | None, end: Callable[[], None]) -> Iterator[Non
 
 
 class Shown:
-    """The lines of the groups that match a pattern, and of what is no single group's; counts them by kind."""
+    """The lines of the groups that match a pattern, and of what is no single group's; counts them by kind.
 
-    def __init__(self, lines: "Lines", pattern: str) -> None:
-        self.lines = lines
+    `end` is called once they reach nobody any more (`watch | head`, a full disk); `failure` then says why.
+    """
+
+    def __init__(self, output: Form, pattern: str, end: Callable[[], None]) -> None:
+        from rebalance_monitor.engine.outputs.console import renderer, writer
+        from rebalance_monitor.engine.outputs.sinks import Lines
+
+        self.lines = Lines(renderer(output.value, sys.stdout), writer(sys.stdout), self._fail)
+        self.failure: Exception | None = None
+        self._end = end
         self._pattern = pattern
         self._kinds: Counter[str] = Counter()
         self._groups: set[str] = set()
@@ -127,8 +142,12 @@ class Shown:
         self._groups.update(finding.group for finding in found if finding.group)
         self.lines.write(key, replace(publication, findings=found))
 
-    def committed(self, key: "BatchKey") -> None:
-        """Nothing is left to do."""
+    def committed(self, key: "BatchKey") -> None:  # noqa: ARG002 - the signature is a sink's
+        """Notice a reader that has gone: there may be no line to write for hours."""
+        with suppress(OSError):
+            # What is no file has no number.
+            if self.failure is None and reader_is_gone():
+                self._fail(BrokenPipeError())
 
     def summary(self) -> str:
         """Say how many findings of which kind were shown."""
@@ -136,6 +155,10 @@ class Shown:
             return "no findings"
         kinds = ", ".join(f"{kind} {count}" for kind, count in self._kinds.most_common())
         return f"{counted(self._kinds.total(), 'finding')} of {counted(len(self._groups), 'group')}: {kinds}"
+
+    def _fail(self, error: Exception) -> None:
+        self.failure = error
+        self._end()
 
     def _matches(self, finding: "Finding") -> bool:
         return is_about(finding, self._pattern)
@@ -146,6 +169,9 @@ class _Said:
 
     def __init__(self) -> None:
         self._progress: Progress | None = None
+
+    def waits(self, topic: str) -> None:
+        click.echo(f"waiting: {topic} does not exist until the first consumer group appears", err=True)
 
     def begins(self, facts: "TopicFacts", size: int | None) -> None:
         records = sum(end - facts.begins.get(p, 0) for p, end in facts.ends.items())
@@ -161,9 +187,10 @@ class _Said:
         if self._progress:
             self._progress.end()
         said = f"{counted(census.partitions, 'partition')}, {counted(census.groups, 'group')}"
-        click.echo(
-            f"{said}, {census.with_members:,} with members{_back(census.oldest_ms)}{_at(url)}", err=True
-        )
+        said += f", {census.with_members:,} with members{_back(census.oldest_ms)}"
+        left = census.groups - census.shown
+        shown = f"; {census.shown:,} like the pattern of `--group`" if left else ""
+        click.echo(f"{said}{shown}; times are UTC{_at(url)}", err=True)
 
     def probes(self, why: "AccessDeniedError", url: str | None) -> None:
         if self._progress:

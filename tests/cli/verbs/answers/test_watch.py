@@ -17,6 +17,7 @@ from urllib.request import urlopen
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING
 from rebalance_monitor.lab.cluster.node import wait_until
@@ -64,14 +65,16 @@ def test_history_is_counted_what_comes_is_shown_and_nothing_is_written(servers: 
     assert "reading __consumer_offsets to its end: up to" in said.read_text()
     assert "findings of" in said.read_text() or "finding of" in said.read_text()
     assert list(home.iterdir()) == []
-    assert not (Path(tempfile.gettempdir()) / KEEPS_NOTHING).exists()
+    assert not list(Path(tempfile.gettempdir()).glob(f"{KEEPS_NOTHING}*"))
 
 
 def test_a_pattern_leaves_the_other_groups_out(servers: str, capsys: pytest.CaptureFixture[str]) -> None:
     comes = _thread(lambda: come_and_go(servers, "another-watch"), after_s=4)
     assert run(["watch", "--bootstrap", servers, "--for", "15s", "--group", "nobody-*", "-o", "jsonl"]) == 0
     comes.join()
-    assert all(json.loads(line)["group"] is None for line in capsys.readouterr().out.splitlines())
+    shown = capsys.readouterr()
+    assert all(json.loads(line)["group"] is None for line in shown.out.splitlines())
+    assert "; 0 like the pattern of `--group`" in shown.err
     # It is off while history is read.
     assert gc.isenabled()
 
@@ -89,6 +92,37 @@ def test_the_page_is_served_while_it_lasts_and_ctrl_c_ends_with_a_summary(server
     assert process.returncode == 0
     assert "before-the-watch" in json.dumps(listed)
     assert "records read; " in rest
+
+
+def test_it_ends_when_nobody_reads_it_any_more(servers: str) -> None:
+    command = [PROGRAM, "watch", "--bootstrap", servers]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        next(line for line in process.stderr if "50 partitions" in line)
+        process.stdout.close()
+        rest = process.stderr.read()
+    assert (process.returncode, rest) == (0, "")
+
+
+def test_a_full_disk_below_its_findings_ends_it_with_the_reason(servers: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [PROGRAM, "watch", "--bootstrap", servers]
+        with subprocess.Popen(command, stdout=full, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            next(line for line in process.stderr if "50 partitions" in line)
+            come_and_go(servers, "on-a-full-disk")
+            rest = process.stderr.read()
+    assert process.returncode == ExitCode.UNREACHABLE
+    assert "No space left on device" in rest
+
+
+def test_a_topic_that_does_not_exist_yet_is_said_and_awaited(
+    servers: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["watch", "--bootstrap", servers, "--set", "source.topic=not-there-yet", "--for", "4s"]
+    assert run(command) == 0
+    assert "waiting: not-there-yet does not exist" in capsys.readouterr().err
 
 
 def _thread(call: Callable[[], None], after_s: float) -> Timer:
