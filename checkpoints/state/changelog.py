@@ -48,7 +48,7 @@ _NAME = re.compile(r"changelog-(\d{20})")
 
 
 class ChangelogError(ConfigError):
-    """No file of the changelog can be read."""
+    """No file of the changelog can be read, by anybody or by this release."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Recovered:
 
 
 class Changelog:
-    """The changelog in `folder`, open for one process. Raises ChangelogError, StateVersionError, OSError."""
+    """The changelog in `folder`, open for one process. Raises ChangelogError, OSError."""
 
     def __init__(self, folder: Place, topic: str = "") -> None:
         self._folder = folder
@@ -153,16 +153,28 @@ class Changelog:
 def newest_file(folder: Place) -> tuple[Place, Recovered] | None:
     """Return the newest file of which at least the first state can be read; None without any file.
 
-    Raises ChangelogError where there are files and none can be read, StateVersionError.
+    Raises ChangelogError where there are files and none can be read, or the newest is of another version.
     """
-    files = _files(folder)
+    files, why = _files(folder), "it is damaged"
     for path in reversed(files):
-        found = recover(read_whole(path))
+        content = read_whole(path)
+        try:
+            found = recover(content)
+        except StateVersionError as error:
+            raise ChangelogError(
+                f"The changelog in {folder} {_version(error.found, error.known)}.", REBUILD
+            ) from error
         if found.is_whole:
             return path, found
+        if content.startswith(MAGIC[:-1]) and content[len(MAGIC) - 1 :][:1] not in {b"", MAGIC[-1:]}:
+            why = f"it {_version(content[len(MAGIC) - 1], MAGIC[-1])}"
     if files:
-        raise ChangelogError(f"No file of the changelog in {folder} can be read: it is damaged.", REBUILD)
+        raise ChangelogError(f"No file of the changelog in {folder} can be read: {why}.", REBUILD)
     return None
+
+
+def _version(found: int, known: int) -> str:
+    return f"is of version {found}, this release reads version {known}"
 
 
 def recover(content: bytes) -> Recovered:

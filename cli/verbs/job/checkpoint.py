@@ -89,23 +89,33 @@ def _kind(settings: "Settings") -> "Kind":
 @output_option(Form.TABLE)
 def groups(config: Path | None, assignments: tuple[str, ...], pattern: str, output: Form) -> None:
     """List the groups that the state knows."""
-    from fnmatch import fnmatchcase
+    from rebalance_monitor.checkpoints.state.codec import StateCorruptError, StateVersionError
+    from rebalance_monitor.config.errors import ConfigError
 
     with _keys(load_settings(config, assignments)) as keys:
-        rows = [
-            {
-                "group": name,
-                "shard": key.shard,
-                "type": state.group_type,
-                "generation": state.generation,
-                "members": len(state.members),
-                "protocol": state.protocol,
-            }
-            for key in keys
-            for name, state in key.groups()
-            if fnmatchcase(name, pattern)
-        ]
+        try:
+            rows = list(_groups(keys, pattern))
+        except (StateCorruptError, StateVersionError) as error:
+            raise ConfigError(
+                f"{error} `checkpoint verify` names every shard that cannot be read."
+            ) from error
     write_rows(rows, output, ["group", "shard", "type", "generation", "members", "protocol"])
+
+
+def _groups(keys: "Iterator[StoredShard]", pattern: str) -> "Iterator[dict[str, object]]":
+    from fnmatch import fnmatchcase
+
+    for key in keys:
+        for name, state in key.groups():
+            if fnmatchcase(name, pattern):
+                yield {
+                    "group": name,
+                    "shard": key.shard,
+                    "type": state.group_type,
+                    "generation": state.generation,
+                    "members": len(state.members),
+                    "protocol": state.protocol,
+                }
 
 
 @command.command()

@@ -14,6 +14,7 @@ from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog, Chan
 from rebalance_monitor.checkpoints.state.codec import Stored
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -121,3 +122,28 @@ def test_a_changelog_of_which_nothing_can_be_read_is_refused_with_the_way_out(tm
     max(tmp_path.glob("changelog-*")).write_bytes(b"garbage")
     with pytest.raises(ChangelogError, match="--rebuild-state"):
         Changelog(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda content: content[:4] + b"\x07" + content[5:],
+        lambda _: changelog.MAGIC + changelog._frame(b"H", b'{"query":"q","topic":"t"}') + _of_version_9(),
+    ],
+    ids=["the file", "its states"],
+)
+def test_a_changelog_of_another_version_is_named_as_such(
+    tmp_path: Path, other: Callable[[bytes], bytes]
+) -> None:
+    written(tmp_path, 2)
+    path = max(tmp_path.glob("changelog-*"))
+    path.write_bytes(other(path.read_bytes()))
+    with pytest.raises(
+        ChangelogError, match=r"(?s)is of version [79], this release reads version.*--rebuild-state"
+    ):
+        Changelog(tmp_path)
+
+
+def _of_version_9() -> bytes:
+    """A frame of states in a layout to come."""
+    return changelog._frame(b"S", b"\x09")

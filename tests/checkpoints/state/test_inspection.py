@@ -13,11 +13,14 @@ import pytest
 from rebalance_monitor.alerts.dispatch.plan import Memory
 from rebalance_monitor.alerts.runtime.memory_file import MemoryFile
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
+from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
+from rebalance_monitor.checkpoints.state.codec import Stored
 from rebalance_monitor.checkpoints.state.inspection import inspect, remove, superseded
 from rebalance_monitor.checkpoints.state.manifest import Identity, Manifest, write_manifest
 from rebalance_monitor.checkpoints.state.spark_log import SparkLogError, read_spark_log
 from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.checkpoints.storage.files import remove_folder
+from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.engine.topic.leader_epochs import Mark, Marks, write_marks
 
@@ -311,3 +314,16 @@ def test_nothing_is_removed_where_a_part_of_it_cannot_be_reached(
     assert "What Spark keeps of state 1 in dbfs:/x/m7f3a00000001/1 cannot be removed" in shown.err
     assert shown.out == ""
     assert (tmp_path / "state" / "1" / "elsewhere").exists()
+
+
+def test_groups_of_a_state_that_cannot_be_decoded_are_refused_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = Manifest(replace(IDENTITY, engine="embedded"), 1, {})
+    write_manifest(tmp_path / "manifest.json", manifest)
+    log = Changelog(tmp_path / "state" / "1")
+    log.begin(Begun(0, 0, limited=False, until={0: 1}))
+    log.commit(0, 0, {0: 1}, {0: Stored(0, b"no state of ours")})
+    log.close()
+    assert run(["checkpoint", "groups", "--set", f"storage.path={tmp_path}"]) == ExitCode.USAGE
+    assert "`checkpoint verify` names every shard" in capsys.readouterr().err
