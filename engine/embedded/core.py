@@ -113,9 +113,11 @@ class Core:
             own = rows.pop(number, [])
             if not own:
                 resting.append(number)
+            is_catching_up = shard.state.catching_up_until is not None
             outputs = shard.advance(own, now, ticks=True, newest=newest, extent=extent)
-            if own or len(outputs) > 1:
-                # The clock alone gives the shard's counters, and nothing else where no group is due.
+            if own or is_catching_up or len(outputs) > 1:
+                # The clock alone gives the shard's counters, and nothing else where no group is due; it is
+                # counted while the shard waits for the rest of its history.
                 self._changed.add(number)
             for output in outputs:
                 yield number, output
