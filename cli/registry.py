@@ -5,15 +5,12 @@ imports no verb.
 """
 
 import importlib
-import os
-import select
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any, cast
 
 import click
+
+from rebalance_monitor.cli.pipes import patient
 
 VERBS = {
     "demo": "Show a local Kafka with faulty consumers, and what the monitor says about them.",
@@ -51,26 +48,6 @@ def command_of(verb: str) -> click.Command:
     folder = next(folder for folder, verbs in FOLDERS.items() if verb in verbs)
     module = importlib.import_module(f"rebalance_monitor.cli.verbs.{folder}.{verb}")
     return cast("click.Command", module.command)
-
-
-def reader_is_gone() -> bool:
-    """Whether nobody reads stdout any more."""
-    looks = select.poll()
-    looks.register(sys.stdout.fileno(), select.POLLOUT)
-    return any(event & (select.POLLERR | select.POLLHUP) for _, event in looks.poll(0))
-
-
-@contextmanager
-def patient() -> Iterator[None]:
-    """End well where a reader of stdout has had enough (`decode | head`): click itself would end with 1."""
-    try:
-        yield
-    except BrokenPipeError:
-        if not reader_is_gone():
-            raise
-        # Python flushes once more when it ends, and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise click.exceptions.Exit(0) from None
 
 
 class LazyGroup(click.Group):

@@ -22,7 +22,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
-from rebalance_monitor.cli.registry import reader_is_gone
+from rebalance_monitor.cli.pipes import reader_is_gone
 from rebalance_monitor.cli.sources import Duration, Progress, connection_options, group_option, is_about
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 from rebalance_monitor.coordinator.findings.wording import counted
