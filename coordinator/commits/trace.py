@@ -27,6 +27,10 @@ STEADY_COMMITS = 10
 KEPT_GAPS = 8
 """So many of the last intervals between its commits are kept of a member."""
 
+# Intervals count by powers of two, from 128 ms (of 8 bits) to some 9 minutes: a sum and a count of each.
+_FIRST_PLACE, _LAST_PLACE = 2 * 8, 2 * (20 - 8)
+_MOST_OF_ORDER = 1_023
+
 # Requests for partitions of several topics may come so far apart (ms), and are one commit of the client.
 _ONE_COMMIT_MS = 150
 # In place of how many commits moved nothing: it was silent, though alive, for longer than its session.
@@ -163,6 +167,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
             gaps.append(gap)
             if len(gaps) > KEPT_GAPS:
                 del gaps[0]
+            _count(member.orders, gap)
         if gap > session and _survived_silence(state, member):
             member.idle = _TOLD_NOTHING
         half = session // 2
@@ -180,6 +185,26 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     member.last_commit = at
     member.commits = commits + 1
     member.moved = member.fresh = False
+
+
+def _count(orders: list[int], gap: int) -> None:
+    """Count an interval (ms) among all that the member has made, which `gaps` forgets."""
+    place = 2 * gap.bit_length() - _FIRST_PLACE
+    if place >= len(orders):
+        place = min(place, _LAST_PLACE)
+        orders += [0] * (place + 2 - len(orders))
+    orders[place] += gap
+    orders[place + 1] = count = orders[place + 1] + 1
+    if count > _MOST_OF_ORDER:
+        _halve(orders)
+
+
+def _halve(orders: list[int]) -> None:
+    """Let all count half: what a member does now weighs more than what it did, but no order is forgotten."""
+    for place in range(0, len(orders), 2):
+        total, count = orders[place : place + 2]
+        half = (count + 1) // 2
+        orders[place : place + 2] = total * half // max(count, 1), half
 
 
 def _survived_silence(state: GroupState, member: Member) -> bool:

@@ -36,13 +36,15 @@ class Trace(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `last`: its last commit in the generation. `gaps`: times between its last commits, oldest first. `idle`:
     it was seen to commit offsets that had not moved, so it always has something to commit. `commits`: how
-    many it made, in this generation and before.
+    many it made, in this generation and before. `orders`: of a departed member, all times between its commits
+    by order of length: of each order their sum, then how many.
     """
 
     last: int = -1
     gaps: tuple[int, ...] = ()
     idle: bool = False
     commits: int = 0
+    orders: tuple[int, ...] = ()
 
 
 class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):

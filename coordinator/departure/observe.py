@@ -75,13 +75,19 @@ def _best_committers(state: GroupState, kept: list[Member]) -> list[Member]:
     return sorted(kept, key=lambda one: (one.last_commit <= state.cst, -one.commits))[:MOST_SURVIVORS]
 
 
-def trace_of(state: GroupState, member: Member, cst: int) -> Trace:
+def orders_of(member: Member) -> tuple[int, ...]:
+    """Return the orders of which the member has made intervals."""
+    return tuple([one for one in member.orders if one])
+
+
+def trace_of(state: GroupState, member: Member, cst: int, orders: tuple[int, ...] = ()) -> Trace:
     """Return the commits of a member, as ages at `cst` (ms)."""
     return Trace(
         last=max(0, cst - member.last_commit) if member.last_commit > _born(state, member) else -1,
         gaps=tuple(member.gaps),
         idle=bool(member.offsets) and commits_when_idle(state, member),
         commits=member.commits,
+        orders=orders,
     )
 
 
@@ -107,7 +113,7 @@ def _departed(
 ) -> Departed:
     state = group.state
     family, born = FAMILIES[member.family], _born(state, member)
-    trace, worked = trace_of(state, member, cst), member.last_commit
+    trace, worked = trace_of(state, member, cst, orders_of(member)), member.last_commit
     if group.commits_for(member):
         trace, worked = replace(trace, last=-1, commits=member.commits - 1), -1
     return Departed(

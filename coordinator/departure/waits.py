@@ -1,7 +1,8 @@
 """Uniform waits, their mixtures, and a member's intervals: how often it commits, how often it heartbeats.
 
 How long ago was the last commit of a living member, at a moment that has nothing to do with its commits?
-Such a moment falls into one of its commit intervals, into a longer one more likely, and anywhere within it. A
+Such a moment falls into one of its commit intervals, into a longer one more likely, and anywhere within it.
+All that it has made count, by their orders: the last ones do not show a silence that comes once in an hour. A
 member that does not commit when idle may have had nothing to commit: then its last commit may be as old as
 its assignment.
 
@@ -93,8 +94,8 @@ class Mixtures:
 class Intervals(NamedTuple):
     """Commit intervals of one member.
 
-    `gaps`: up to four of its intervals (ms) with their weights. `idle`: how likely it had nothing to commit,
-    for up to `life` (ms). `timer`: how likely a timer decides when it commits: its intervals are then
+    `gaps`: up to four of its last intervals (ms) with their weights. `idle`: how likely it had nothing to
+    commit, for up to `life` (ms). `timer`: how likely a timer decides when it commits: its intervals are then
     multiples of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
     last commit was one that its timer did not ask for. `lull`: for how long (ms) it could commit nothing
     after its last commit. The time since its last commit, at any moment, is the mixture of `working`, where
@@ -144,7 +145,7 @@ def of_departed(one: Departed, siblings: Sequence[int], by: Fitted, *, young: bo
     extra = _extra(one.trace.gaps, by)
     # One that acknowledges an epoch goes on with its work: its commits show for how long at least.
     life = max(one.since, one.trace.last + sum(own)) if one.trace.last > one.since else one.since
-    return _intervals(own, siblings, idle, life, extra, young=young, lull=one.lull)
+    return _intervals(own, siblings, idle, life, extra, one.trace.orders, young=young, lull=one.lull)
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
@@ -186,11 +187,12 @@ def _intervals(
     idle: float,
     life: int,
     extra: float = 1.0,
+    orders: Sequence[int] = (),
     *,
     young: bool = False,
     lull: int = 0,
 ) -> Intervals:
-    """Pick intervals; `own`: those of the member, in order of length."""
+    """Pick intervals; `own`: the last of the member, in order of length; `orders`: all of them."""
     known = own if len(own) >= _ENOUGH else sorted([*own, *(siblings or _USUAL_MS)])
     last = len(known) - 1
     picked = known if last < _PICKED else [known[place * last // (_PICKED - 1)] for place in _PLACES]
@@ -205,8 +207,22 @@ def _intervals(
         float(known[len(known) // 2]),
         extra,
         float(lull),
-        *(_young(gaps, idle) if young else _grown(gaps, idle, lived, lull)),
+        *(_young(gaps, idle) if young else _grown(gaps, orders, idle, lived, lull)),
     )
+
+
+def _by_order(orders: Sequence[int]) -> list[tuple[float, float]]:
+    """Return up to four intervals (ms), each with its share of the time that all took; none of too few.
+
+    The mean of each order stands for it. The shortest count as of the fourth order from above.
+    """
+    spent, counts = orders[::2], orders[1::2]
+    if sum(counts) < _ENOUGH:
+        return []
+    short = max(len(spent) - _PICKED, 0)
+    total, shares = sum(spent), [sum(spent[: short + 1]), *spent[short + 1 :]]
+    means = [time / count for time, count in zip(spent[short:], counts[short:], strict=True)]
+    return [(mean * _LONGER + SLACK_MS, share / total) for mean, share in zip(means, shares, strict=True)]
 
 
 def _young(gaps: Sequence[tuple[float, float]], idle: float) -> tuple[list[Wait], list[Wait]]:
@@ -217,13 +233,13 @@ def _young(gaps: Sequence[tuple[float, float]], idle: float) -> tuple[list[Wait]
 
 
 def _grown(
-    gaps: Sequence[tuple[float, float]], idle: float, life: float, lull: float
+    gaps: Sequence[tuple[float, float]], orders: Sequence[int], idle: float, life: float, lull: float
 ) -> tuple[list[Wait], list[Wait]]:
     """Return the same of any other member."""
     works = 1 - idle
     # A pause is as likely of the order of its intervals as of that of its life.
     pause = min(life, _PAUSE * gaps[-1][0])
-    working = [(0.0, gap + lull, works * weight) for gap, weight in gaps]
+    working = [(0.0, gap + lull, works * weight) for gap, weight in _by_order(orders) or gaps]
     return working, [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
 
 

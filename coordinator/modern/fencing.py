@@ -29,6 +29,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import client_of
 from rebalance_monitor.coordinator.departure.observe import (
     committed,
     is_telling_silence,
+    orders_of,
     places_of,
     work_of,
 )
@@ -179,7 +180,7 @@ def _trace(member: Member, now: int, life: int, *, idle: bool) -> Trace:
     last = now - member.last_commit if member.last_commit > member.joined_at else -1
     if life > member.last_commit and max(member.offsets, default=-1) < 0:
         last = -1
-    return Trace(last, tuple(member.gaps), idle, member.commits)
+    return Trace(last, tuple(member.gaps), idle, member.commits, orders_of(member))
 
 
 def _worked_at(member: Member, heard: int) -> int:

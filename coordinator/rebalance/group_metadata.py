@@ -222,6 +222,7 @@ _TRACE = (
     "silent_count",
     "gap",
     "gaps",
+    "orders",
 )
 
 

@@ -72,6 +72,8 @@ class Member(msgspec.Struct, array_like=True, gc=False):
     """Time (ms) between its last two commits."""
     gaps: list[int] = msgspec.field(default_factory=list)
     """Last times (ms) between commits of one generation, oldest first, at most `commits.KEPT_GAPS`."""
+    orders: list[int] = msgspec.field(default_factory=list)
+    """All these times by order of length: of each order the sum (ms), then how many (`commits/trace.py`)."""
 
 
 class StormState(msgspec.Struct, array_like=True, gc=False):

@@ -25,7 +25,7 @@ from rebalance_monitor.coordinator.findings.massed import BESIDE
 from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
-from rebalance_monitor.coordinator.state.group_state import GroupState, Learned
+from rebalance_monitor.coordinator.state.group_state import GroupState, Learned, Member
 from rebalance_monitor.decoders import Row, decode_batch
 
 if TYPE_CHECKING:
@@ -61,16 +61,18 @@ def findings(state: ShardState, rows: list[Row], later_ms: int = 0) -> list[Find
 def comparable(state: ShardState) -> dict[str, GroupState]:
     """Return the groups without what the version before did not keep.
 
-    It had another departure model, which gave departures other causes, learned no habit, and remembered
-    neither expired members, nor since when some incidents are open, nor on what evidence members of a
-    convergence under way were judged, nor what is blamed for a storm. It counted the members to restart also
-    where no restart was under way, and judged a group that goes on as usual at its next deadline, not before.
+    It had another departure model, which gave departures other causes, learned no habit, kept only the last
+    intervals of a member, and remembered neither expired members, nor since when some incidents are open, nor
+    on what evidence members of a convergence under way were judged, nor what is blamed for a storm. It
+    counted the members to restart also where no restart was under way, and judged a group that goes on as
+    usual at its next deadline, not before.
     """
     replace = msgspec.structs.replace
     return {
         name: replace(
             group,
             wake=0,
+            members=_without_orders(group.members),
             learned=Learned(group.learned.idle_families),
             storm=replace(
                 group.storm,
@@ -80,11 +82,17 @@ def comparable(state: ShardState) -> dict[str, GroupState]:
             ),
             empty=replace(group.empty, expiring_at=-1, spells=[], followed_since=-1),
             rebalances=replace(group.rebalances, expired=[], causes=[]),
-            changes=replace(group.changes, evidence={}, verdicts=[]),
+            changes=replace(
+                group.changes, evidence={}, verdicts=[], departed=_without_orders(group.changes.departed)
+            ),
             checks=replace(group.checks, too_large_at=-1, skewed_at=-1, unassigned_at=-1),
         )
         for name, group in state.groups.items()
     }
+
+
+def _without_orders(members: list[Member]) -> list[Member]:
+    return [msgspec.structs.replace(one, orders=[]) for one in members]
 
 
 def said(found: list[Finding]) -> list[tuple[str, str | None]]:
