@@ -18,7 +18,7 @@ from rebalance_monitor.checkpoints.ledger import Unwritten
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.ends import log_ends
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, behind
-from rebalance_monitor.cluster.errors import AccessDeniedError
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.engine.batch.batches import BatchKey
 from rebalance_monitor.engine.batch.step import Extent, Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
@@ -27,13 +27,14 @@ from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
 from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected, without_pandas
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import Storage
+from rebalance_monitor.engine.topic.asking import Asking
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import has_read
 from rebalance_monitor.engine.topic.topic import await_topic
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.embedded.core import Census
@@ -62,6 +63,30 @@ class Onlooker(Protocol):
 
     def probes(self, why: AccessDeniedError, url: str | None) -> None:
         """Hear that the topic may not be read, and that only what the probe sees is shown."""
+
+
+class _SameTopic(Asking):
+    """Asks now and then whether the topic is still the one that is read."""
+
+    def __init__(self, properties: Mapping[str, str], facts: TopicFacts, every_s: float) -> None:
+        super().__init__(properties, "topic", every_s)
+        self._facts = facts
+        self._change = ""
+
+    def require(self) -> None:
+        """Raise DependencyError once it is not: other records would be taken for those that were read."""
+        if self._change:
+            raise DependencyError(f"{self._facts.name} {self._change}.", "Start `watch` again.")
+
+    def _ask(self, admin: ClusterAdmin) -> None:
+        facts, found = self._facts, admin.topic(self._facts.name)
+        if found is None:
+            # A broker that has just started may not know it yet; of a deleted one the reader hears.
+            return
+        if found.id and facts.id and found.id != facts.id:
+            self._change = "was recreated"
+        elif found.partitions > facts.partitions:
+            self._change = f"has {found.partitions} partitions now, and had {facts.partitions}"
 
 
 @dataclass(slots=True)
@@ -118,11 +143,13 @@ class Watch:
             ExitStack() as history,
             collected_rarely(),
             RecordReader(properties, reading, topic, FETCHING) as reader,
+            _SameTopic(properties, facts, self.settings.source.refresh.seconds) as same,
         ):
             # What history leaves stays: to walk through it again and again is a twentieth of the time.
             history.enter_context(uncollected())
             feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
             while not self.stop.is_set():
+                same.require()
                 self._turn(core, feed.next, outputs)
                 self.records = reading.rows
                 if not is_live:

@@ -15,7 +15,7 @@ from urllib.parse import urljoin
 from urllib.request import urlopen
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
@@ -123,6 +123,20 @@ def test_a_topic_that_does_not_exist_yet_is_said_and_awaited(
     command = ["watch", "--bootstrap", servers, "--set", "source.topic=not-there-yet", "--for", "4s"]
     assert run(command) == 0
     assert "waiting: not-there-yet does not exist" in capsys.readouterr().err
+
+
+def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic("grows", 2, 1)])["grows"].result()
+    of_topic = ["--set", "source.topic=grows", "--set", "source.refresh=1s"]
+    command = [PROGRAM, "watch", "--bootstrap", servers, *of_topic]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "2 partitions" in line)
+        admin.create_partitions([NewPartitions("grows", 3)])["grows"].result()
+        rest = process.stderr.read()
+    assert process.returncode == ExitCode.UNREACHABLE
+    assert "grows has 3 partitions now, and had 2." in rest
 
 
 def _thread(call: Callable[[], None], after_s: float) -> Timer:
