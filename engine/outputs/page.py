@@ -54,7 +54,8 @@ def page_of(
             server = Server(app, stream, web.host, web.port)
         except (OSError, UnicodeError) as error:
             # A host name that cannot be one is a UnicodeError.
-            log.warning("the page is not served", host=web.host, port=web.port, why=str(error))
+            remedy = "set web.host and web.port; with port 0 any free one is taken"
+            log.warning("the page is not served", host=web.host, port=web.port, why=str(error), remedy=remedy)
             return None
         log.info("the page is served", url=web.url or server.url)
         return server

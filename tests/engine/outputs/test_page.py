@@ -95,6 +95,7 @@ def test_a_port_that_is_taken_is_warned_of_and_nothing_more(
             assert second.url is None
     said = capsys.readouterr()
     assert "the page is not served" in said.out + said.err
+    assert "set web.host and web.port" in said.out + said.err
 
 
 def test_a_page_that_is_switched_off_takes_no_port(tmp_path: Path) -> None:
