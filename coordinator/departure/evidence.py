@@ -73,7 +73,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `failed`: when samples saw a generation begin or fail that no record has: its session began anew then.
     `undue`: samples show that no join phase had come to its deadline as it was removed. `lived_on`: it had
     work, committed nothing for far longer than a session, was there still, and did not only await a join
-    phase: it sent heartbeats, so its application no longer polled.
+    phase: it sent heartbeats, so its application no longer polled. `usual_lull`: how long its lulls were
+    before, which its commit intervals contain.
     """
 
     session: int
@@ -103,6 +104,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     failed: int = -1
     undue: bool = False
     lived_on: bool = False
+    usual_lull: int = 0
 
     @property
     def last_active(self) -> int:

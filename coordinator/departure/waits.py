@@ -145,7 +145,17 @@ def of_departed(one: Departed, siblings: Sequence[int], by: Fitted, *, young: bo
     extra = _extra(one.trace.gaps, by)
     # One that acknowledges an epoch goes on with its work: its commits show for how long at least.
     life = max(one.since, one.trace.last + sum(own)) if one.trace.last > one.since else one.since
-    return _intervals(own, siblings, idle, life, extra, one.trace.orders, young=young, lull=one.lull)
+    return _intervals(
+        own,
+        siblings,
+        idle,
+        life,
+        extra,
+        one.trace.orders,
+        young=young,
+        lull=one.lull,
+        usual_lull=one.usual_lull,
+    )
 
 
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
@@ -191,6 +201,7 @@ def _intervals(
     *,
     young: bool = False,
     lull: int = 0,
+    usual_lull: int = 0,
 ) -> Intervals:
     """Pick intervals; `own`: the last of the member, in order of length; `orders`: all of them."""
     known = own if len(own) >= _ENOUGH else sorted([*own, *(siblings or _USUAL_MS)])
@@ -207,7 +218,7 @@ def _intervals(
         float(known[len(known) // 2]),
         extra,
         float(lull),
-        *(_young(gaps, idle) if young else _grown(gaps, orders, idle, lived, lull)),
+        *(_young(gaps, idle) if young else _grown(gaps, orders, idle, lived, lull, usual_lull)),
     )
 
 
@@ -233,13 +244,23 @@ def _young(gaps: Sequence[tuple[float, float]], idle: float) -> tuple[list[Wait]
 
 
 def _grown(
-    gaps: Sequence[tuple[float, float]], orders: Sequence[int], idle: float, life: float, lull: float
+    gaps: Sequence[tuple[float, float]],
+    orders: Sequence[int],
+    idle: float,
+    life: float,
+    lull: float,
+    usual_lull: float,
 ) -> tuple[list[Wait], list[Wait]]:
-    """Return the same of any other member."""
+    """Return the same of any other member.
+
+    Its intervals contain lulls already: one that lasts as usual makes no interval longer.
+    """
     works = 1 - idle
     # A pause is as likely of the order of its intervals as of that of its life.
     pause = min(life, _PAUSE * gaps[-1][0])
-    working = [(0.0, gap + lull, works * weight) for gap, weight in _by_order(orders) or gaps]
+    known = min(lull, usual_lull)
+    each = _by_order(orders) or gaps
+    working = [(0.0, gap + lull - min(known, gap), works * weight) for gap, weight in each]
     return working, [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
 
 

@@ -212,10 +212,15 @@ class Board:
             max(0, known.end_at(partition, end) - known.end_at(partition, begin)) if known is not None else 0
         )
 
-    def came_at(self, topic: str, partition: int, offset: int) -> int | None:
-        """Return when (ms) the record at an offset was written, as `TopicEnds.came_at`."""
+    def next_at(self, topic: str, partition: int, offset: int, since: int) -> int | None:
+        """Return when (ms) a record came to a position committed at `since`, as `TopicEnds.next_at`."""
         known = self._ends.get(topic)
-        return None if known is None else known.came_at(partition, offset)
+        return None if known is None else known.next_at(partition, offset, since)
+
+    def apart(self, topic: str, partition: int, begin: int, end: int) -> int:
+        """Return how far apart (ms) records came to a partition, as `TopicEnds.apart`."""
+        known = self._ends.get(topic)
+        return 0 if known is None else known.apart(partition, begin, end)
 
     def quiet_at(self, group: str) -> int | None:
         """Return when (ms) nothing waited for a group, if that is so at the newest sample."""

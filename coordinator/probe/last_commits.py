@@ -20,13 +20,10 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.board import Board
     from rebalance_monitor.coordinator.lag.committing import Find
 
-    Came = Callable[[str, int, int], int | None]
+    Came = Callable[[str, int, int, int], int | None]
 
 LATE_MS = 8_000
 """A commit is in the positions so late at most: they are published every five seconds, batch by batch."""
-
-# A transaction's marker takes an offset that nobody reads, and may come after the last record's commit.
-_MARKER = 1
 
 
 def last_commits(board: Board, group: str, summary: Mapping[str, Any]) -> dict[str, Commits]:
@@ -34,7 +31,7 @@ def last_commits(board: Board, group: str, summary: Mapping[str, Any]) -> dict[s
     consumed = board.groups.get(group)
     find = Committing(-1).find() if consumed is None else committing(consumed).find()
     return {
-        str(one["member_id"]): _commits(find, board.came_at, list(_places(one)), one)
+        str(one["member_id"]): _commits(find, board.next_at, list(_places(one)), one)
         for one in summary.get("member_list", ())
     }
 
@@ -48,7 +45,7 @@ def _places(member: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
 def _commits(find: Find, came: Came, places: list[tuple[str, int]], member: Mapping[str, Any]) -> Commits:
     found = [(place, position) for place in places if (position := find(*place)) is not None]
     last = max((position.at for _, position in found), default=-1)
-    times = [came(*place, position.offset + _MARKER) for place, position in found]
+    times = [came(*place, position.offset, position.at) for place, position in found]
     waiting = [at for at in times if at is not None and at >= 0]
     if waiting:
         return Commits(last, min(waiting))

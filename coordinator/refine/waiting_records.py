@@ -20,9 +20,6 @@ from rebalance_monitor.coordinator.findings.wording import seconds
 if TYPE_CHECKING:
     from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
 
-# A transaction's marker takes an offset that no consumer reads, perhaps after the last record's commit.
-_MARKER = 1
-
 _SOON_MS = 10_000
 """Ends are sampled at least so often, unless groups consume very many partitions."""
 
@@ -33,8 +30,14 @@ _ALL_ALONG_MS = 100
 class Ends(Protocol):
     """What is asked of the ends of topics (`lag/board.py`)."""
 
-    def came_at(self, topic: str, partition: int, offset: int) -> int | None:
-        """Return when (ms) a record was written, None if not known; negative where it had not come then."""
+    def next_at(self, topic: str, partition: int, offset: int, since: int) -> int | None:
+        """Return when (ms) a record came to a position that was committed at `since`.
+
+        None if not known; negative where it had not come then.
+        """
+
+    def apart(self, topic: str, partition: int, begin: int, end: int) -> int:
+        """Return how far apart (ms) records came from `begin` to `end`, 0 where not known."""
 
     def quiet_at(self, group: str) -> int | None:
         """Return when (ms) nothing waited for a group, if that is so at the newest sample."""
@@ -47,18 +50,26 @@ def with_work(one: Departed, ended: int, owned: int, ends: Ends, group: str) -> 
     """
     if one.work != MAYBE_WORK or not one.places:
         return one
-    times = [ends.came_at(topic, number, offset + _MARKER) for topic, number, offset in one.places]
+    since = ended - one.last_active
+    times = [ends.next_at(topic, number, offset, since) for topic, number, offset in one.places]
     known = [at for at in times if at is not None]
     waited = [at for at in known if 0 <= at <= ended]
-    since = ended - one.last_active
     if waited:
-        return replace(one, work=HAD_WORK, lull=max(0, min(waited) - since))
+        lull = max(0, min(waited) - since)
+        return replace(one, work=HAD_WORK, lull=lull, usual_lull=_usual_lull(one, since, ends))
     until = min(map(abs, known)) if len(known) == owned else ends.quiet_at(group)
     if until is None:
         return one
     if ended - until < _unsuspicious(one):
         return replace(one, work=NO_WORK)
-    return replace(one, lull=max(one.lull, until - since))
+    return replace(one, lull=max(one.lull, until - since), usual_lull=_usual_lull(one, since, ends))
+
+
+def _usual_lull(one: Departed, since: int, ends: Ends) -> int:
+    """Return how far apart (ms) records came before `since`, in its slowest partition."""
+    begin = since - sum(one.trace.gaps)
+    spans = (ends.apart(topic, number, begin, since) for topic, number, _ in one.places)
+    return max(spans, default=0) if one.trace.gaps else 0
 
 
 def _unsuspicious(one: Departed) -> int:

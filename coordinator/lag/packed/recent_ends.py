@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _AT_END = Seconds(0, 0, 0)
+_MARKER = 1
 
 
 class TopicEnds:
@@ -96,8 +97,27 @@ class TopicEnds:
             return None
         if offset >= known[-1][1]:
             return -known[-1][0]
-        age = self.age(partition, offset, known[-1][0])
-        return None if age is None else known[-1][0] - age.estimate
+        place = bisect_right(known, offset, key=_end)
+        (begin, before), (stop, behind) = known[place - 1], known[place]
+        # In the middle of its part of the time between two samples.
+        return begin + (2 * (offset - before) + 1) * (stop - begin) // (2 * (behind - before))
+
+    def next_at(self, partition: int, offset: int, since: int) -> int | None:
+        """Return when (ms) a record came to the position `offset`, committed at `since`, as `came_at`.
+
+        A transaction's marker takes an offset that no consumer reads, perhaps after the commit of its last
+        record. It comes soon. So what stands at the position is a record where a sample shows that it was not
+        there yet some time after the commit; else only the offset behind it tells.
+        """
+        came_later = any(at > since and end <= offset for at, end in self.known(partition))
+        return self.came_at(partition, offset if came_later else offset + _MARKER)
+
+    def apart(self, partition: int, begin: int, end: int) -> int:
+        """Return how far apart (ms) records came to a partition from `begin` to `end`, 0 where not known."""
+        known = self.known(partition)
+        if not known or known[0][0] > begin:
+            return 0
+        return (end - begin) // max(_between(known, end) - _between(known, begin), 1)
 
     def end_at(self, partition: int, at: int) -> int:
         """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""
@@ -140,6 +160,10 @@ def _between(known: list[tuple[int, int]], at: int) -> int:
 
 def _time(one: tuple[int, int]) -> int:
     return one[0]
+
+
+def _end(one: tuple[int, int]) -> int:
+    return one[1]
 
 
 def _age(offset: int, now: int, first: tuple[int, int], last: tuple[int, int]) -> Seconds:

@@ -154,3 +154,28 @@ def test_a_record_came_between_two_samples_and_before_the_first_one_nobody_knows
     else:
         assert came is not None
         assert known[0][0] <= came <= known[-1][0]
+
+
+@given(st.integers(0, 20_000), st.integers(1, 20_000))
+def test_what_stands_at_a_position_is_a_marker_unless_a_sample_shows_that_it_came_later(
+    committed: int, after: int
+) -> None:
+    """One offset more, and no other: a record that came after the commit, or the marker of one before."""
+    ends, came = TopicEnds(), committed + after
+    for at in range(-5_000, 60_000, 5_000):
+        ends.add(at, [7 + (at >= came)])
+    told = ends.next_at(0, 7, committed)
+    between = any(committed < at < came for at in range(-5_000, 60_000, 5_000))
+    assert told is not None
+    assert (told >= 0) == between
+    assert not between or abs(told - came) <= 5_000
+
+
+@given(st.integers(500, 20_000))
+def test_records_are_as_far_apart_as_they_came(every: int) -> None:
+    ends = TopicEnds()
+    for at in range(0, 60_000, 5_000):
+        ends.add(at, [at // every])
+    assert ends.apart(0, -1, 50_000) == 0
+    found = ends.apart(0, 5_000, 55_000)
+    assert 50_000 / (50_000 / every + 1) - 1 <= found <= 50_000 / max(50_000 / every - 1, 1)

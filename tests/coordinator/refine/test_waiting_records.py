@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
@@ -84,8 +84,11 @@ class Answers:
     came: int | None
     quiet: int | None = None
 
-    def came_at(self, *_: object) -> int | None:
+    def next_at(self, *_: object) -> int | None:
         return self.came
+
+    def apart(self, *_: object) -> int:
+        return 0
 
     def quiet_at(self, _: str) -> int | None:
         return self.quiet
@@ -156,6 +159,41 @@ def test_a_lull_lasts_from_the_last_commit_to_the_first_record_and_ends_with_the
     assert told.work == HAD_WORK
     assert told.lull == max(0, silence - came)
     assert 0 <= told.lull <= silence
+
+
+def slow(silence: int, *, session: int = 30_000, every: int = 20_000) -> Departed:
+    """A record comes every few seconds, and is committed soon after."""
+    trace = Trace(silence, (every - 200, every + 300) * 4, commits=40)
+    usual = Departed(session, P, 900_000, trace, "librdkafka", named=True, places=(("orders", 3, OFFSET),))
+    return changed(usual, went_on=True)
+
+
+def steady(last: int, every: int = 20_000) -> Board:
+    """Samples every five seconds; the record after the last commit, at `last`, comes when it is due."""
+    board = Board()
+    for at in range(AT - 300_000, AT + 5_000, 5_000):
+        board.take(EndsSample(at, at, {"orders": (0, 0, 0, OFFSET + (at - last) // every)}), ())
+    return board
+
+
+@settings(deadline=None)
+@given(st.integers(2_000, 9_000))
+def test_a_silence_of_a_session_on_a_slow_topic_is_an_expiry(late: int) -> None:
+    one = slow(30_000 + late)
+    told = judged(one, steady(AT - one.trace.last))
+    assert told.causes[0].cause is Cause.SESSION_TIMEOUT
+    assert told.causes[0].confidence >= SETTINGS.attribution_confidence
+
+
+def test_the_first_record_after_a_commit_waits_also_where_no_second_one_comes() -> None:
+    one = slow(27_000)
+    board = Board()
+    for at in range(AT - 100_000, AT + 5_000, 5_000):
+        came = int(at >= AT - 18_000)
+        board.take(EndsSample(at, at, {"orders": (0, 0, 0, OFFSET + came)}), ())
+    told = with_work(one, AT, 1, board, "g")
+    assert told.work == HAD_WORK
+    assert abs(told.lull - 9_000) <= 5_000
 
 
 def test_unknown_ends_are_no_evidence() -> None:
