@@ -56,18 +56,18 @@ class _Removals(NamedTuple):
     """How likely a removal is over, by member, way and heartbeat interval (of all that was before the end).
 
     `now`: at the end of the phase. `within`: in each cell of the grid. `middle`: in the middle of each.
-    `at_end`: its density at the end. `before`: a session timeout before that. `table`: at the grid's `table`,
-    and at more ages. `over`: of one that died, when the phase had outlasted the sessions of whoever had not
-    rejoined.
+    `at_end`: its density at the end. `table`: at the grid's `table`, and at more ages. `over`: of one that
+    died, when the phase had outlasted the sessions of whoever had not rejoined. `stopped`: by member, how
+    likely it had fallen silent for good, at the grid's `table` and a session timeout before the end.
     """
 
     now: Array
     within: Array
     middle: Array
     at_end: Array
-    before: Array
     table: Array
     over: Array
+    stopped: Array
 
 
 class _Parts(NamedTuple):
@@ -184,8 +184,10 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
     deadline, due = max(evidence.deadline, 1_000), grid.due
     within = max(1 - by.deaf_before - by.deaf_commits - by.deaf_long, 0.0)
     # Seldom more than one cell: lists of numbers are quicker than arrays.
-    lengths, begun = grid.middle[due].tolist(), (seen.within[:, way, 0, due] / grid.width[due]).tolist()
-    dead = np.maximum(seen.middle[:, way, 0, due] - seen.before[:, way, 0], 0.0).tolist()
+    cells = seen.stopped[:, -len(grid.edges) - 1 : -1]
+    before, after = cells[:, :-1], cells[:, 1:]
+    lengths, begun = grid.middle[due].tolist(), ((before - after)[:, due] / grid.width[due]).tolist()
+    dead = np.maximum((before + after)[:, due] / 2 - seen.stopped[:, -1:], 0.0).tolist()
     at_end: list[float] = seen.at_end[:, way, 0, 0].tolist()
     found = []
     for place, one in enumerate(some):
@@ -238,10 +240,28 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
         before - after,
         middle,
         (early - late) * open_end[:, None, None],
-        found[..., table : table + 1],
         found,
         found[:, Way.DIED, :, over:],
+        _stopped(rows, some, grid.table, found[:, Way.UNJOINED, 0, : table + 1]),
     )
+
+
+def _stopped(
+    rows: Sequence[Sequence[waits.Wait]], some: Sequence[Departed], table: Array, within: Array
+) -> Array:
+    """Return how likely each had fallen silent: samples that bound its removal say nothing of that.
+
+    `within`: the same within these bounds. Of one that has not committed in its generation nothing says when.
+    """
+    bound = [place for place, one in enumerate(some) if one.removed[1] >= 0 <= one.trace.last]
+    if not bound:
+        return within
+    every, first = len(rows) // len(some), hypotheses.PLAIN.index(Way.UNJOINED)
+    usual = waits.Mixtures([rows[first + every * place] for place in bound])
+    found = within.copy()
+    ages = np.array([[*table, some[place].session] for place in bound])
+    found[bound] = usual.over([some[place].last_active for place in bound], ages)
+    return found
 
 
 def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:

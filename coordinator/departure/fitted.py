@@ -101,7 +101,7 @@ class Rejoining(NamedTuple):
 # pending.
 INPUTS = {
     "recordings": "8c9d747f558b",
-    "simulations": "f5575a890a24",
+    "simulations": "47dfb897a6ea",
     "likelihoods": "2348736b4d6c",
     "settings": "0e5523db0ba6",
 }

@@ -362,3 +362,20 @@ def test_a_deadline_ends_the_first_of_two_phases_whose_first_generation_failed()
     deaf = departed(long + 8_000, 45_000, long, family="sarama", trace=steady(long + 8_000, 2_000))
     found = explain(held_for(long + 2_000, deaf, aborted=1, phase=(long + 900, long + 2_300)))
     assert way(found) == (Way.UNJOINED, pytest.approx(1.0, abs=1 - SURE))
+
+
+@quick
+@given(
+    silent=st.integers(60_500, 80_000), family=st.sampled_from(["java", "librdkafka", "sarama", "unknown"])
+)
+def test_samples_that_saw_a_member_until_the_join_deadline_do_not_say_when_it_fell_silent(
+    silent: int, family: str
+) -> None:
+    """It stopped as the phase began or before, and the deadline removed it."""
+    one = departed(silent, 45_000, 60_000, family=family, trace=steady(silent, 5_000))
+    known = held_for(60_000, one, phase=(59_500, 60_300))
+    loose, bound = (
+        explain(replace(known, departed=(replace(one, removed=removed),))).ways[0]
+        for removed in ((-1, -1), (0, 700))
+    )
+    assert bound[Way.UNJOINED] >= max(loose[Way.UNJOINED], SURE)
