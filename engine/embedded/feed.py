@@ -38,8 +38,8 @@ CHANGE_S = 0.15
 LEAD_S = 0.05
 """The ends are asked for so long before that wait is over: what they prove then lies in a fetch under way."""
 
-SLICE_S = 0.05
-"""So often the reader looks at what has come: as long as a fetch waits."""
+SLICE_S = 0.04
+"""So often the reader looks at what has come: a record of a group's members is not seen before."""
 
 NAP_S = 0.5
 """While nothing comes the reader wakes this often, to see whether it shall stop."""
