@@ -113,11 +113,15 @@ class TopicEnds:
         return self.came_at(partition, offset if came_later else offset + _MARKER)
 
     def apart(self, partition: int, begin: int, end: int) -> int:
-        """Return how far apart (ms) records came to a partition from `begin` to `end`, 0 where not known."""
+        """Return how far apart (ms) records came to a partition from `begin` to `end`.
+
+        0 where that is not known, or none came: what was consumed meanwhile had waited.
+        """
         known = self.known(partition)
         if not known or known[0][0] > begin:
             return 0
-        return (end - begin) // max(_between(known, end) - _between(known, begin), 1)
+        came = _between(known, end) - _between(known, begin)
+        return (end - begin) // came if came > 0 else 0
 
     def end_at(self, partition: int, at: int) -> int:
         """Return the high watermark at `at` (ms), interpolated; outside of the samples the nearest one's."""

@@ -179,3 +179,11 @@ def test_records_are_as_far_apart_as_they_came(every: int) -> None:
     assert ends.apart(0, -1, 50_000) == 0
     found = ends.apart(0, 5_000, 55_000)
     assert 50_000 / (50_000 / every + 1) - 1 <= found <= 50_000 / max(50_000 / every - 1, 1)
+
+
+@given(st.integers(1, 1_000))
+def test_what_is_consumed_while_no_record_comes_says_nothing_of_how_far_apart_they_come(end: int) -> None:
+    ends = TopicEnds()
+    for at in range(0, 60_000, 5_000):
+        ends.add(at, [end])
+    assert ends.apart(0, 5_000, 55_000) == 0
