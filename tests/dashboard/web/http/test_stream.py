@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 Other = Any
-BURST = 300
+BURST = 100
+"""Fewer than the server's backlog: the system refuses the others by itself."""
+
 GROUPS = {name: known.summary(name) for name in ("a", "b")}
 
 
