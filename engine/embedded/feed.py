@@ -38,7 +38,7 @@ CHANGE_S = 0.15
 LEAD_S = 0.05
 """The ends are asked for so long before that wait is over: what they prove then lies in a fetch under way."""
 
-SLICE_S = 0.04
+SLICE_S = 0.05
 """So often the reader looks at what has come: a record of a group's members is not seen before."""
 
 NAP_S = 0.5
@@ -54,9 +54,9 @@ Of usual commits that is some 130,000 records, four cuts; of large records it is
 """
 
 FETCHING = {
-    # A fetch waits for more records up to 50 ms: without it the client's thread takes an eighth of a core.
+    # A fetch waits for more records up to 75 ms: without it the client's thread takes an eighth of a core.
     "fetch.min.bytes": "1000000",
-    "fetch.wait.max.ms": "50",
+    "fetch.wait.max.ms": "75",
     # What is asked for while the queue has room comes on top, by default 50 MB of it, and a small message
     # takes several times its bytes.
     "queued.max.messages.kbytes": "4096",
