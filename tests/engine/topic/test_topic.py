@@ -6,7 +6,6 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from rebalance_monitor.cluster.clients.admin import ClusterAdmin
@@ -43,21 +42,12 @@ def test_waiting_ends_when_asked_to_stop(lab_broker: LabBroker) -> None:
         assert await_topic(admin, "never", stop) is None
 
 
-def create(client: AdminClient, name: str, partitions: int) -> None:
-    """Create a topic; a client whose answer was lost asks again, and hears that it exists."""
-    try:
-        client.create_topics([NewTopic(name, partitions, 1)])[name].result()
-    except KafkaException as error:
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
-
-
 def test_a_running_query_is_compared_with_what_the_brokers_have(
     lab_broker: LabBroker, tmp_path: Path
 ) -> None:
     properties = {"bootstrap.servers": lab_broker.bootstrap}
     client = AdminClient(properties)
-    create(client, "grows", 2)
+    client.create_topics([NewTopic("grows", 2, 1)])["grows"].result()
     looks: list[Look] = []
 
     def seen(partitions: int) -> bool:

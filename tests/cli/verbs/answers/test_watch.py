@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.broker
 TOPIC = "capture-tests"
+GROWS = "grows-under-watch"
 PROGRAM = str(Path(sys.executable).with_name("rebalance-monitor"))
 PATIENCE_S = 180
 
@@ -127,16 +128,16 @@ def test_a_topic_that_does_not_exist_yet_is_said_and_awaited(
 
 def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic("grows", 2, 1)])["grows"].result()
-    of_topic = ["--set", "source.topic=grows", "--set", "source.refresh=1s"]
+    admin.create_topics([NewTopic(GROWS, 2, 1)])[GROWS].result()
+    of_topic = ["--set", f"source.topic={GROWS}", "--set", "source.refresh=1s"]
     command = [PROGRAM, "watch", "--bootstrap", servers, *of_topic]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if "2 partitions" in line)
-        admin.create_partitions([NewPartitions("grows", 3)])["grows"].result()
+        admin.create_partitions([NewPartitions(GROWS, 3)])[GROWS].result()
         rest = process.stderr.read()
     assert process.returncode == ExitCode.UNREACHABLE
-    assert "grows has 3 partitions now, and had 2." in rest
+    assert f"{GROWS} has 3 partitions now, and had 2." in rest
 
 
 def _thread(call: Callable[[], None], after_s: float) -> Timer:
