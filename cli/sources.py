@@ -43,8 +43,19 @@ def connection_options(function: Callable[..., R]) -> Callable[..., R]:
     return click.option(
         "--bootstrap",
         metavar="HOST:PORT",
+        callback=_servers,
         help="Brokers to start from, in place of `kafka.bootstrap_servers`.",
     )(by_file(connected))
+
+
+def _servers(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """Check `--bootstrap` by its own name: whoever wrote it may have no configuration."""
+    from rebalance_monitor.config.kafka.addresses import servers_of
+
+    try:
+        return None if text is None else servers_of(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 def _connection(path: Path | None, bootstrap: str | None) -> dict[str, object]:

@@ -2,7 +2,8 @@
 
 The format is java.util.Properties: `key=value`, `key: value` or `key value`, comments after `#` or `!`, a
 line that ends in a backslash goes on. What the monitor sets itself (`group.id`, deserializers) is left out:
-the file was written for other clients too.
+the file was written for other clients too. What is wrong is reported with the file's name and the
+property's own: whoever wrote it knows neither `kafka.bootstrap_servers` nor a command line.
 """
 
 from __future__ import annotations
@@ -10,12 +11,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from rebalance_monitor.config.errors import ConfigError
-from rebalance_monitor.config.kafka.clients import OWNED
+from rebalance_monitor.config.kafka.clients import OWNED, Kafka
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pydantic_core import ErrorDetails
 
 _LINES = re.compile(r"\r\n|\r|\n")
 # Nothing goes on behind the end: Java reads a backslash there as it does without the line's end.
@@ -39,7 +44,19 @@ def read_properties(path: Path) -> dict[str, str]:
         found = parse_properties(text)
     except ValueError as error:
         raise ConfigError(f"the client properties {path} cannot be read: {error}") from None
-    return {name: value for name, value in found.items() if name not in OWNED}
+    found = {name: value for name, value in found.items() if name not in OWNED}
+    try:
+        Kafka.model_validate(found)
+    except ValidationError as error:
+        said = [f"the client properties {path}: {_said(one)}" for one in error.errors()]
+        raise ConfigError.of(said) from None
+    return found
+
+
+def _said(wrong: ErrorDetails) -> str:
+    sentence = wrong["msg"].removeprefix("Value error, ")
+    # The only field: a sentence about any other property names it.
+    return f"`bootstrap.servers` {sentence}" if wrong["loc"] else sentence
 
 
 def parse_properties(text: str) -> dict[str, str]:

@@ -146,7 +146,14 @@ def test_every_verb_that_asks_a_broker_takes_the_properties_of_kafkas_own_tools(
 ) -> None:
     (path := tmp_path / "client.properties").write_text("bootstrap.servers=a:1\nsecurity.protocol=SASL\n")
     assert run([*verb.split(), "--command-config", str(path)]) == ExitCode.USAGE
-    assert "security.protocol" in capsys.readouterr().err
+    assert f"{path}: `security.protocol`" in capsys.readouterr().err
+    path.write_text("bootstrap.servers=no-port\n")
+    assert run([*verb.split(), "--command-config", str(path)]) == ExitCode.USAGE
+    assert f"{path}: `bootstrap.servers` has the entry 'no-port'" in capsys.readouterr().err
+    assert run([*verb.split(), "--bootstrap", "no-port"]) == ExitCode.USAGE
+    said = capsys.readouterr().err
+    assert "--bootstrap" in said
+    assert "kafka.bootstrap_servers" not in said
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
