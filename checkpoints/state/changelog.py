@@ -34,7 +34,7 @@ from rebalance_monitor.checkpoints.storage.lines import lines_at, read_whole
 from rebalance_monitor.config.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from rebalance_monitor.checkpoints.storage.places import Place
 
@@ -92,7 +92,7 @@ class Changelog:
         self._waiting = bytearray()
         found = newest_file(folder)
         self.recovered = found[1] if found else Recovered(str(uuid.uuid4()), topic)
-        self._stored = dict(self.recovered.stored)
+        self._stored, self._ends = dict(self.recovered.stored), self.recovered.ends
         if found:
             self._number = _number(found[0])
             self._at = self.recovered.length
@@ -115,9 +115,20 @@ class Changelog:
         self._waiting += _frame(b"B", _json(body))
         self._write()
 
-    def commit(self, batch: int, now: int, ends: Mapping[int, int], changed: Mapping[int, Stored]) -> None:
-        """Let the next write have the state after `batch`: the shards that `changed`. May block."""
+    def commit(
+        self,
+        batch: int,
+        now: int,
+        ends: Mapping[int, int],
+        changed: Mapping[int, Stored],
+        unkept: Collection[int] = (),
+    ) -> None:
+        """Let the next write have the state after `batch`: the shards that `changed`. May block.
+
+        `unkept`: shards whose state is the one before, so they are to be read again from where that ends.
+        """
         self._stored |= changed
+        self._ends = ends = {**ends, **{shard: self._ends.get(shard, 0) for shard in unkept}}
         frames = _frame(b"S", _lane(changed)) + _frame(
             b"C", _json({"batch": batch, "now": now, "ends": ends})
         )

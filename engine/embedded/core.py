@@ -81,19 +81,23 @@ class Core:
         self._read.forget()
         return batch
 
-    def freeze(self, *, whole: bool = False) -> dict[int, Stored]:
-        """Return what is to be kept of the shards that changed since the last call, or of all.
+    def freeze(self) -> tuple[dict[int, Stored], set[int]]:
+        """Return what is to be kept of the shards that changed since the last call, and which cannot be.
 
-        A shard that only the clock has passed has not changed: its clock is that of the batches.
+        A shard that only the clock has passed has not changed: its clock is that of the batches. One that
+        cannot be kept is tried again with the next call.
         """
-        wanted = self.shards if whole else self._changed
         found: dict[int, Stored] = {}
-        for number in sorted(wanted):
-            found[number], failed = self.shards[number].close(rests=True)
-            self._bytes[number] = len(found[number].blob)
-            self._failed += [(number, output) for output in failed]
-        self._changed = set()
-        return found
+        unkept: set[int] = set()
+        for number in sorted(self._changed):
+            stored, failed = self.shards[number].close(rests=True)
+            if failed:
+                unkept.add(number)
+                self._failed += [(number, output) for output in failed]
+            else:
+                found[number], self._bytes[number] = stored, len(stored.blob)
+        self._changed = set(unkept)
+        return found, unkept
 
     def census(self, now: int, is_shown: Callable[[str], bool] = lambda _: True) -> Census:
         """Count what is known at `now` (ms)."""

@@ -221,7 +221,7 @@ class _Turns:
         self._kept.close()
 
     def _commit(self, fed: Fed) -> None:
-        self._kept.commit(self._number - 1, fed.now, fed.until, self._core.freeze())
+        self._kept.commit(self._number - 1, fed.now, fed.until, *self._core.freeze())
         self._records, self._kept_at = 0, time.monotonic()
 
     def _hear(self, fed: Fed) -> None:

@@ -45,7 +45,7 @@ TROUBLES = {
     ),
     "state_not_kept": (
         Cause.NOT_JUDGED,
-        "what {n} of the shards read could not be stored: they continue with the state before",
+        "the state of {n} of the shards could not be stored: a start goes on from the one before",
     ),
     "operator_error": (Cause.NOT_JUDGED, "{n} of the records or deadlines could not be judged"),
 }

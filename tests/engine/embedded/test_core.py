@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rebalance_monitor.checkpoints.state.changelog import Changelog
 from rebalance_monitor.cluster.captures.capture import read_capture
 from rebalance_monitor.coordinator.findings.bodies import body_of, data_of
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -118,10 +119,35 @@ def test_both_engines_say_the_same_of_the_same_batches_however_often_one_begins_
         batch = core.apply(pieces.values(), now, extent)
         assert comparable(batch) == comparable(expected[number])
         if number in rests:
-            stored |= core.freeze()
+            stored |= core.freeze()[0]
         if number in restarts:
-            stored |= core.freeze()
+            stored |= core.freeze()[0]
             core = Core(plan, shards, stored, now)
+
+
+def test_a_shard_that_cannot_be_stored_is_read_again_from_the_state_before(tmp_path: Path) -> None:
+    whole = recorded("moved-4.1.1")
+    stamps = np.concatenate([times(records) for records in whole.values()])
+    (middle, first), (last, second) = cut(
+        whole, [int(stamps.min()) - 1, int(np.median(stamps)), int(stamps.max()) + 1]
+    )
+    kept, core = Changelog(tmp_path), Core(Plan(DetectionSettings(), "c1", {}), whole)
+    shard = min(first.keys() & second.keys())
+    core.apply(first.values(), middle, Extent.USUAL)
+    kept.commit(0, middle, dict.fromkeys(whole, 1), *core.freeze())
+    core.apply(second.values(), last, Extent.USUAL)
+    state = core.shards[shard].state
+    hole, state.hole = state.hole, object()  # type: ignore[assignment]  # what no codec writes
+    kept.commit(1, last, dict.fromkeys(whole, 2), *core.freeze())
+    kept.close()
+    after = Changelog(tmp_path).recovered
+    assert after.ends == dict.fromkeys(whole, 2) | {shard: 1}
+    state.hole = hole
+    kept.commit(2, last, dict.fromkeys(whole, 3), *core.freeze())
+    kept.close()
+    whole_again = Changelog(tmp_path).recovered
+    assert whole_again.ends == dict.fromkeys(whole, 3)
+    assert whole_again.stored[shard] != after.stored[shard]
 
 
 @pytest.mark.parametrize("name", RECORDED)
