@@ -17,13 +17,16 @@ from rebalance_monitor.cli.output import Form, output_option, write_rows
 from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from rebalance_monitor.checkpoints.state.inspection import Generation, Inspection
     from rebalance_monitor.checkpoints.state.stored import StoredShard
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.driver.plan import Kind
     from rebalance_monitor.engine.storage import Storage
+
+
+EMPTY = "No state has been stored yet: a job does so with its batches, or every 30 s (`engine: embedded`)."
 
 
 @click.group()
@@ -92,17 +95,21 @@ def groups(config: Path | None, assignments: tuple[str, ...], pattern: str, outp
     from rebalance_monitor.checkpoints.state.codec import StateCorruptError, StateVersionError
     from rebalance_monitor.config.errors import ConfigError
 
-    with _keys(load_settings(config, assignments)) as keys:
+    with _keys(load_settings(config, assignments)) as shards:
         try:
+            keys = list(shards)
             rows = list(_groups(keys, pattern))
         except (StateCorruptError, StateVersionError) as error:
             raise ConfigError(
                 f"{error} `checkpoint verify` names every shard that cannot be read."
             ) from error
     write_rows(rows, output, ["group", "shard", "type", "generation", "members", "protocol"])
+    if not rows:
+        like = "" if pattern == "*" else f" like {pattern!r}"
+        click.echo(f"The state holds no group{like}." if keys else EMPTY, err=True)
 
 
-def _groups(keys: "Iterator[StoredShard]", pattern: str) -> "Iterator[dict[str, object]]":
+def _groups(keys: "Iterable[StoredShard]", pattern: str) -> "Iterator[dict[str, object]]":
     from fnmatch import fnmatchcase
 
     for key in keys:
@@ -132,7 +139,7 @@ def verify(config: Path | None, assignments: tuple[str, ...], output: Form) -> i
             row: dict[str, object] = {"shard": key.shard, "bucket": key.bucket, "bytes": len(key.blob)}
             rows.append({**row, "groups": number, "problem": problem or None})
     write_rows(rows, output, ["shard", "bucket", "bytes", "groups", "problem"])
-    click.echo(f"{len(rows)} keys, {wrong} of them cannot be read", err=True)
+    click.echo(f"{len(rows)} keys, {wrong} of them cannot be read" if rows else EMPTY, err=True)
     if wrong:
         from rebalance_monitor.checkpoints.errors import REBUILD
 

@@ -316,13 +316,16 @@ def test_nothing_is_removed_where_a_part_of_it_cannot_be_reached(
     assert (tmp_path / "state" / "1" / "elsewhere").exists()
 
 
-def test_groups_of_a_state_that_cannot_be_decoded_are_refused_in_a_sentence(
+def test_groups_of_a_state_that_is_not_there_yet_or_cannot_be_decoded_are_refused_in_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     manifest = Manifest(replace(IDENTITY, engine="embedded"), 1, {})
     write_manifest(tmp_path / "manifest.json", manifest)
     log = Changelog(tmp_path / "state" / "1")
     log.begin(Begun(0, 0, limited=False, until={0: 1}))
+    for verb in ("groups", "verify"):
+        assert run(["checkpoint", verb, "--set", f"storage.path={tmp_path}"]) == ExitCode.FINE
+        assert "No state has been stored yet" in capsys.readouterr().err
     log.commit(0, 0, {0: 1}, {0: Stored(0, b"no state of ours")})
     log.close()
     assert run(["checkpoint", "groups", "--set", f"storage.path={tmp_path}"]) == ExitCode.USAGE
