@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from rebalance_monitor.cluster.captures.captured import (
     BATCH_ROWS,
+    DAMAGE,
     ENDS,
     FORMAT,
     METADATA_KEY,
@@ -142,7 +143,7 @@ def _metadata(path: Path, schema: pa.Schema) -> Metadata:
         return Metadata()
     try:
         found = Metadata.from_json(text)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise CaptureError(f"the capture {path} has damaged metadata: {error}") from error
     if found.format > FORMAT:
         raise CaptureError(
@@ -200,6 +201,6 @@ def _sampled(path: Path | None, what: str) -> Iterator[str]:
             try:
                 text = line.decode()
                 int(json.loads(text)["at"])
-            except (ValueError, KeyError, TypeError, RecursionError) as error:
+            except DAMAGE as error:
                 raise CaptureError(f"{path}, line {number} is no {what}: {error}") from error
             yield text.rstrip("\n")

@@ -8,7 +8,9 @@ in the Parquet metadata under METADATA_KEY, as one JSON object.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+
+import msgspec
 
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC
 from rebalance_monitor.config.errors import ConfigError
@@ -17,6 +19,8 @@ FORMAT = 1
 METADATA_KEY = b"rebalance_monitor.capture"
 RECORDS, SIGHTINGS, ENDS = "records.parquet", "sightings.jsonl", "ends.jsonl"
 BATCH_ROWS = 32_768
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""What reading a line of JSON raises that holds something else than a sample."""
 
 
 class CaptureError(ConfigError):
@@ -74,9 +78,5 @@ class Metadata:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Metadata:
-        """Read the JSON object; unknown keys are left out. Raises ValueError, TypeError or AttributeError."""
-        body = json.loads(text)
-        known = {f.name: body[f.name] for f in fields(cls) if f.name in body}
-        for name in ("end_offsets", "leader_epochs"):
-            known[name] = {int(partition): int(at) for partition, at in known.get(name, {}).items()}
-        return cls(**known)
+        """Read the JSON object; unknown keys are left out. Raises ValueError where it holds another type."""
+        return msgspec.json.decode(text, type=cls)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import structlog
 
 from rebalance_monitor.cluster.captures.capture import SAMPLE_OF_ENDS, SIGHTING, CaptureError, read_capture
+from rebalance_monitor.cluster.captures.captured import DAMAGE
 from rebalance_monitor.coordinator.findings.finding import stamp
 from rebalance_monitor.coordinator.findings.outputs import read_until, served
 from rebalance_monitor.coordinator.lag import ends
@@ -92,7 +93,7 @@ def _read_samples(
     for number, line in enumerate(lines, 1):
         try:
             yield read(line)
-        except (ValueError, KeyError, TypeError) as error:
+        except DAMAGE as error:
             raise CaptureError(f"{path}, line {number} is no {what}: {error}") from error
 
 

@@ -77,7 +77,7 @@ def command(
     settings = load_settings(config, assignments, connection)
     parts = frozenset(partition)
     opened = _from_capture(capture) if capture else _from_broker(settings, start, parts, follow=follow)
-    only = Only(pattern, parts, absolute(since, time.time_ns() // 1_000_000) or 0)
+    only = Only(pattern, parts, absolute(since, time.time_ns() // 1_000_000))
     with opened as (batches, total):
         progress = Progress("decoded", total)
         failures = write_lines(batches, sys.stdout, progress, only, expand=expand)
@@ -89,16 +89,20 @@ def command(
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Which records: of groups like `pattern`, of these partitions (none: all), not older than `since` ms."""
+    """Which records: of groups like `pattern`, of these partitions (none: all), not older than `since` ms.
+
+    Records of Kafka's oldest format have no time, which is -1.
+    """
 
     pattern: str = "*"
     partitions: frozenset[int] = frozenset()
-    since: int = 0
+    since: int | None = None
 
     def reads(self, record: Record) -> bool:
         """Whether a record's place and time are wanted."""
         partition, _, stamp, *_ = record
-        return stamp >= self.since and (not self.partitions or partition in self.partitions)
+        is_old = self.since is not None and stamp < self.since
+        return not is_old and (not self.partitions or partition in self.partitions)
 
     def shows(self, line: "Mapping[str, Any]") -> bool:
         """Whether a record's group is wanted; one whose key cannot be read is of no group."""

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.captures.capture import CaptureError, Metadata, read_capture, write_capture
+from rebalance_monitor.cluster.captures.captured import METADATA_KEY
 from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA
 from rebalance_monitor.coordinator.lag import ends
 from rebalance_monitor.coordinator.lag.ends import EndsSample
@@ -178,11 +179,19 @@ def test_metadata_of_a_later_version_may_have_more_keys() -> None:
     assert Metadata.from_json(text) == Metadata(cluster_id="c")
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[]", '{"groups":[]}', '{"at":null}'])
+@pytest.mark.parametrize("line", ["nonsense", "[]", '{"groups":[]}', '{"at":null}', '{"at":1e999}'])
 def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> None:
     write_capture(tmp_path / "c", [], Metadata(), ['{"at":1}', line])
     with pytest.raises(CaptureError, match="line 2"):
         list(read_capture(tmp_path / "c").sample_lines())
+
+
+@pytest.mark.parametrize("line", ["[]", '{"partitions":"50"}', '{"broker_values":{"max_message_bytes":"x"}}'])
+def test_metadata_of_other_types_are_damaged(tmp_path: Path, line: str) -> None:
+    schema = RECORD_SCHEMA.with_metadata({METADATA_KEY: line.encode()})
+    pq.write_table(schema.empty_table(), tmp_path / "x.parquet")
+    with pytest.raises(CaptureError, match="has damaged metadata"):
+        read_capture(tmp_path / "x.parquet")
 
 
 @pytest.mark.parametrize("line", [b'{"at":"3"}', b"\xff\xfe", b'{"at":3,"partial":"\xff"}'])

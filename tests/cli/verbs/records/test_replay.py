@@ -181,8 +181,11 @@ def test_sightings_become_findings_and_bound_the_rebalance(tmp_path: Path) -> No
     assert (rebalance.coordinator.broker, rebalance.coordinator.leader_epoch) == (1, 3)
 
 
-def test_a_sighting_that_is_none_is_refused_by_its_file(tmp_path: Path) -> None:
-    write_capture(tmp_path / "c", [killed().batch()], Metadata(), ['{"at":1,"groups":7}'])
+@pytest.mark.parametrize(
+    "line", ['{"at":1,"groups":7}', '{"at":1,"groups":[],"leaders":[],"brokers":[],"members":[]}']
+)
+def test_a_sighting_that_is_none_is_refused_by_its_file(tmp_path: Path, line: str) -> None:
+    write_capture(tmp_path / "c", [killed().batch()], Metadata(), [line])
     with pytest.raises(CaptureError, match="no sighting"):
         list(replay_capture(tmp_path / "c", DETECTION))
 
