@@ -166,9 +166,8 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "details": {"empty_ms": 604_800_000},
     },
     Kind.COORDINATOR_MOVED: {
-        "shard": 17,
         "coordinator": Coordinator(3, 42),
-        "details": {"previous_broker": 1, "previous_epoch": 41},
+        "details": {"previous_broker": 1, "previous_epoch": 41, "moved": 12, "partitions": "0-10,17"},
     },
     Kind.BROKER_AWAY: {
         "groups": ("orders-enricher", "payments"),

@@ -80,7 +80,11 @@ DETAIL_ROWS: dict[Kind, Rows] = {
         ("Not recovered", "{not_back:group}, {missing} first"),
         *_COST,
     ),
-    Kind.COORDINATOR_MOVED: (("Before", "broker {previous_broker}, epoch {previous_epoch}"), *_COST),
+    Kind.COORDINATOR_MOVED: (
+        ("Before", "broker {previous_broker}, epoch {previous_epoch}"),
+        ("Partitions", "{partitions}"),
+        *_COST,
+    ),
     Kind.GROUP_EMPTY: (
         ("Last member", "{ended_by}"),
         ("Was empty for", "{empty_ms}"),

@@ -80,6 +80,8 @@ def subject_of(finding: Finding, room: int = text.MAX_NAME) -> str:
         return text.name(finding.group, room)
     if finding.groups_total > 0:
         return f"{text.count(finding.groups_total, 'group')}:"
+    if moved := finding.details.get("moved"):
+        return f"{text.count(int(moved), 'offsets partition')}:"
     return "" if finding.shard is None else f"offsets partition {finding.shard}:"
 
 

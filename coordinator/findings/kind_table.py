@@ -215,7 +215,13 @@ KINDS: dict[Kind, KindSpec] = {
         Severity.INFO,
         DrivenBy.PROBE,
         "a partition of the offsets topic has a new leader or leader epoch",
-        {"previous_broker": "leader before", "previous_epoch": "leader epoch before"} | _WAITED,
+        {
+            "previous_broker": "leader before",
+            "previous_epoch": "leader epoch before",
+            "moved": "several partitions",
+            "partitions": "`0-24,30`",
+        }
+        | _WAITED,
         scope=Scope.SHARD,
     ),
     Kind.BROKER_AWAY: _phased(

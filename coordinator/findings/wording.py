@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rebalance_monitor.coordinator.findings.causes import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 
@@ -24,6 +29,17 @@ def _units(ms: int, large: int, name: str, small: int, small_name: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, which takes an s but for one."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return ascending numbers as `0-3,7`."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)
 
 
 def likely(cause: str, confidence: float) -> str:

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_monitor.coordinator.findings.finding import Coordinator, make
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.wording import ranges
 from rebalance_monitor.decoders.layouts.twins import replace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import Details, Finding
     from rebalance_monitor.coordinator.probe.sample import ProbeSample
+
+
+class _Move(NamedTuple):
+    """One partition that has another leader epoch."""
+
+    partition: int
+    epoch: int
+    previous_epoch: int
 
 
 class Moves:
@@ -30,11 +40,12 @@ class Moves:
     def on_sample(self, sample: ProbeSample) -> list[Finding]:
         """Report the partitions with another leader, or leader epoch, than in the sample before.
 
-        A partition without a leader has not moved yet: the move is published when it has one. Each sample may
-        come from another broker, whose metadata may lag. So an older epoch is no evidence, as in Kafka's own
-        clients.
+        A broker that restarts leads dozens anew: those of one sample with the same leaders before and now are
+        one finding. A partition without a leader has not moved yet: the move is published when it has one.
+        Each sample may come from another broker, whose metadata may lag. So an older epoch is no evidence, as
+        in Kafka's own clients.
         """
-        found = []
+        found: defaultdict[tuple[int, int], list[_Move]] = defaultdict(list)
         for partition, broker, epoch in (one for one in sample.leaders if one[1] >= 0):
             before = self._leaders.get(str(partition))
             if before is not None and 0 <= epoch < before[1]:
@@ -42,8 +53,8 @@ class Moves:
             self._leaders[str(partition)] = [broker, epoch]
             if before is not None and before != [broker, epoch]:
                 self._moved[str(partition)] = sample.at
-                found.append(self._finding(partition, broker, epoch, before, sample.at))
-        return found
+                found[before[0], broker].append(_Move(partition, epoch, before[1]))
+        return [self._finding(*brokers, sorted(moved), sample.at) for brokers, moved in found.items()]
 
     def at(self, shard: int | None) -> int:
         """Return when the shard's coordinator was last seen to have moved (ms), -1 for never."""
@@ -68,16 +79,19 @@ class Moves:
         """Go on from `at` (ms): the clock that saw the rest was ahead."""
         self._moved = {partition: min(moved, at) for partition, moved in self._moved.items()}
 
-    def _finding(self, partition: int, broker: int, epoch: int, before: list[int], at: int) -> Finding:
-        kind = Kind.COORDINATOR_MOVED
-        anchor = f"epoch/{partition}/{broker}/{epoch}"
+    def _finding(self, previous: int, broker: int, moved: list[_Move], at: int) -> Finding:
+        """Make the finding about partitions that went from one broker to another; the first one names it."""
+        partition, epoch, previous_epoch = moved[0]
+        details: Details = {"previous_broker": previous, "previous_epoch": previous_epoch}
+        if len(moved) > 1:
+            details |= {"moved": len(moved), "partitions": ranges(one.partition for one in moved)}
         return make(
-            kind,
+            Kind.COORDINATOR_MOVED,
             cluster=self._cluster,
-            anchor=anchor,
+            anchor=f"epoch/{partition}/{broker}/{epoch}",
             evidence="read",
-            shard=partition,
+            shard=partition if len(moved) == 1 else None,
             coordinator=Coordinator(broker, epoch),
             at=at,
-            details={"previous_broker": before[0], "previous_epoch": before[1]},
+            details=details,
         )

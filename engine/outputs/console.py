@@ -85,6 +85,8 @@ def _subject(finding: Finding) -> str:
     if finding.groups:
         more = finding.groups_total - 1
         return plain(finding.groups[0]) + (f" and {more} more" if more > 0 else "")
+    if moved := finding.details.get("moved"):
+        return f"{moved} partitions"
     return finding.scope.value if finding.shard is None else f"partition {finding.shard}"
 
 

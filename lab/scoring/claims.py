@@ -65,15 +65,22 @@ def claims_of(findings: Iterable[Finding], shards: Mapping[int, Sequence[str]] |
     """
     every = list(findings)
     found = [claim for finding in every if finding.group is not None for claim in _claims(finding)]
-    # A finding without a shard sums up many.
     return found + [
         Claim(one.kind.value, group, -1, "", one.confidence, one.detected_at)
         for one in every
         if one.kind == Kind.COORDINATOR_MOVED
         for shard, groups in (shards or {}).items()
-        if one.shard in {None, shard}
+        if is_about_shard(one, shard)
         for group in groups
     ]
+
+
+def is_about_shard(finding: Finding, shard: int) -> bool:
+    """Whether a finding is about this partition of the offsets topic; one that names none is about all."""
+    if (named := str(finding.details.get("partitions", ""))) and finding.kind is Kind.COORDINATOR_MOVED:
+        bounds = (part.partition("-") for part in named.split(","))
+        return any(int(low) <= shard <= int(high or low) for low, _, high in bounds)
+    return finding.shard in {None, shard}
 
 
 def _claims(finding: Finding) -> list[Claim]:

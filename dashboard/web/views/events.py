@@ -88,7 +88,7 @@ def event_row(event: Event, cut_at: int = -1) -> EventRow:
         "kind": head.kind.value,
         "severity": head.severity.value,
         "phase": head.phase,
-        "count": max(1, len(event.parts)),
+        "count": sum(int(one.head.details.get("moved", 1)) for one in event.parts or (event,)),
         "is_cut": bool(event.parts) and event.since <= cut_at + MOVED_BURST_MS,
         "group": head.group if len(all_groups) == 1 else None,
         "groups": all_groups[:GROUPS] if len(all_groups) > 1 else [],

@@ -18,6 +18,7 @@ pytest.importorskip("pyspark")
 from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from rebalance_monitor.lab.scenario.cluster_faults import coordinator_of, move_shard_of
+from rebalance_monitor.lab.scoring.claims import is_about_shard
 from tests.chaos.support.living import SESSION_S, Living
 from tests.chaos.support.rig import PATIENCE_S, Rig, of_faults
 from tests.streaming.support.undisturbed import findings_of_topic
@@ -126,7 +127,7 @@ def joined(finding: Finding) -> set[str]:
 def is_move(finding: Finding, shard: int | None, before: int) -> bool:
     """Whether a shard, or any, is published to have moved away from broker `before`."""
     moved = finding.kind == "coordinator_moved" and finding.details.get("previous_broker") == before
-    return moved and shard in {None, finding.shard}
+    return moved and (shard is None or is_about_shard(finding, shard))
 
 
 def say(rig: Rig, living: Living) -> None:

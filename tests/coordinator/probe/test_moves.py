@@ -19,6 +19,19 @@ def test_a_leader_epoch_that_steps_is_a_coordinator_move() -> None:
     assert kinds(found) == [(Kind.COORDINATOR_MOVED, None)]
 
 
+def test_partitions_that_one_sample_shows_with_a_new_epoch_are_one_finding_per_pair_of_brokers() -> None:
+    live = Live(SETTINGS, "c1")
+    before = replace(look(0, seen=False), leaders=tuple((p, p // 40, 1) for p in range(50)))
+    after = replace(look(1_000, seen=False), leaders=tuple((p, 0, 1 + (p != 3)) for p in range(50)))
+    restarted, left = live.on_samples([before, after])
+    assert (restarted.shard, restarted.details["moved"], restarted.details["partitions"]) == (
+        None,
+        39,
+        "0-2,4-39",
+    )
+    assert (left.details["previous_broker"], left.details["partitions"]) == (1, "40-49")
+
+
 def test_a_partition_without_a_leader_has_not_moved_until_it_has_one_again() -> None:
     live = Live(SETTINGS, "c1")
     led = [(0, 1, 1), (1_000, -1, 1), (2_000, -1, 2), (3_000, 1, 3), (4_000, 1, 3)]

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,6 +152,8 @@ def test_lost_members_are_counted_by_what_was_true_and_what_was_said() -> None:
 def test_a_moved_shard_is_a_claim_about_each_of_its_groups() -> None:
     moved = _finding(Kind.COORDINATOR_MOVED, 0, group=None, shard=7)
     assert [claim.group for claim in claims_of([moved], {7: ["g", "h"], 8: ["i"]})] == ["g", "h"]
+    several = replace(moved, shard=None, details={"moved": 4, "partitions": "1,7-9"})
+    assert [claim.group for claim in claims_of([several], {7: ["g"], 9: ["h"], 2: ["i"]})] == ["g", "h"]
     everywhere = _finding(Kind.COORDINATOR_MOVED, 0, group=None, shard=None)
     assert [claim.group for claim in claims_of([everywhere], {7: ["g"], 8: ["i"]})] == ["g", "i"]
 
