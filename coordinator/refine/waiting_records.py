@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WORK, NO_WORK
+from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WORK, NO_WORK, SAME_PLACE
 from rebalance_monitor.coordinator.findings.wording import seconds
 
 if TYPE_CHECKING:
@@ -81,18 +81,19 @@ def _unsuspicious(one: Departed) -> int:
 def with_stalls(evidence: Evidence) -> Evidence:
     """Return the evidence with who lived on without its application.
 
-    Whoever has rejoined an eager group commits nothing until the phase is over: its last commit is in it.
+    Whoever rejoins an eager group commits nothing until the phase is over, and its last commit came up to an
+    interval before. One that its process has replaced did not rejoin.
     """
-    begun = 0 if evidence.cooperative else evidence.phase[0]
-    stalled = [
-        one.work == HAD_WORK
-        and one.rearms
-        and one.anew < 0
-        and one.last_active >= begun
-        and one.last_active - one.lull > 2 * one.session + max(one.trace.gaps, default=0)
-        for one in evidence.departed
-    ]
-    if evidence.phase[1] < 0 or not any(stalled):
+    if evidence.phase[1] < 0:
+        return evidence
+    least, most = (0, 0) if evidence.cooperative else evidence.phase
+    stalled = []
+    for one in evidence.departed:
+        gap = max(one.trace.gaps, default=0)
+        silent = one.work == HAD_WORK and one.last_active - one.lull > 2 * one.session + gap
+        waited = one.last_active < (least if one.returned == SAME_PLACE else most + gap)
+        stalled.append(silent and not waited and one.rearms and one.anew < 0)
+    if not any(stalled):
         return evidence
     marked = zip(evidence.departed, stalled, strict=True)
     return replace(evidence, departed=tuple(replace(one, lived_on=was) for one, was in marked))

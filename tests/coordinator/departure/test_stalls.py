@@ -81,10 +81,11 @@ def test_one_that_may_have_had_no_work_or_that_had_rejoined_is_not_known_to_have
     def lived_on(evidence: Evidence) -> list[bool]:
         return [one.lived_on for one in with_stalls(evidence).departed]
 
-    assert lived_on(leaked(203_000, 200_000, work=HAD_WORK)) == [False, True]
-    assert lived_on(replace(leaked(203_000, 200_000, work=HAD_WORK), cooperative=True)) == [True, True]
+    for ago, back, expected in ((203_000, SAME_PLACE, True), (203_000, 0, False), (206_000, 0, True)):
+        assert lived_on(leaked(ago, 200_000, work=HAD_WORK, returned=back)) == [False, expected]
+    assert lived_on(replace(leaked(206_000, 200_000, work=HAD_WORK), cooperative=True)) == [True, True]
     for other in ({"work": MAYBE_WORK}, {"lull": 150_000}, {"failed": 29_000}, {"rearms": False}):
-        assert not any(lived_on(leaked(203_000, 200_000, **({"work": HAD_WORK} | other))))
+        assert not any(lived_on(leaked(206_000, 200_000, **({"work": HAD_WORK} | other))))
     assert not any(lived_on(replace(leaked(203_000, 200_000, work=HAD_WORK), phase=(-1, -1))))
 
 
