@@ -173,7 +173,8 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return False
         if 0 <= self.phase[1] <= _SHORT_MS:
             return True
-        return self.is_emptied and not self.aborted
+        # A phase that samples saw go on was begun by a newcomer, which is gone as well.
+        return self.is_emptied and not self.aborted and self.phase[0] <= _SHORT_MS
 
     @property
     def failures(self) -> tuple[tuple[int, int], ...] | None:

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.lab.simulator import draw_plan, simulate
@@ -82,3 +82,20 @@ def test_the_last_member_that_closes_a_session_after_the_other_is_not_said_to_ha
     one = Departed(session, 90_000, 10_200, Trace(-1, gaps, commits=42), "sarama", worked=47_400)
     found = explain(Evidence(10_200, 0, (one,), (), 0, 0, 90_000, session, phase=(0, 1_200)))
     assert found.ways[0][DIED] < SURE
+
+
+@pytest.mark.parametrize("before", [500, 2_000, 14_000])
+@pytest.mark.parametrize(
+    ("session", "family"), [(10_000, "librdkafka"), (45_000, "java"), (60_000, "sarama")]
+)
+@pytest.mark.parametrize(("length", "way"), [(None, DIED), (299_700, Way.UNJOINED)])
+def test_a_lone_member_that_samples_saw_awaited_until_the_join_deadline_missed_that(
+    session: int, family: str, before: int, length: int | None, way: Way
+) -> None:
+    """A newcomer that no record shows began the phase; a coordinator keeps it for five minutes."""
+    waited = length or session - 3_000
+    one = Departed(session, 300_000, 374_600, Trace(waited + before, (5_000,) * 8, commits=60), family)
+    gone = (changed(one, removed=(0, 800), work=HAD_WORK),)
+    phase = (waited - 700, waited + 700)
+    found = explain(Evidence(374_600, 0, gone, (), 0, 0, 300_000, session, phase=phase))
+    assert found.ways[0][way] >= SURE
