@@ -52,7 +52,8 @@ def load_with_layers(
     """Return what `load_settings` does, and what each layer says. Raises `ConfigError`."""
     from rebalance_monitor.config.load import load_layers
 
-    given = {**(flags or {}), **dict(_assignment(text) for text in assignments)}
+    given = {key: value for key, value in (flags or {}).items() if value is not None}
+    given |= dict(_assignment(text) for text in assignments)
     settings, layers = load_layers(config, given)
     return _with_jvm(settings), layers
 

@@ -64,8 +64,8 @@ Tree = dict[str, object]
 def load(path: Path | None = None, flags: Mapping[str, object] | None = None) -> Settings:
     """Return the settings from the flags, the environment, the YAML file and the defaults.
 
-    `flags` is nested data, or dotted keys (`detection.storm_threshold`); an entry whose value is None is left
-    out. Without `path` the file named by REBALANCE_MONITOR_CONFIG is read, if any. Raises `ConfigError`.
+    `flags` is nested data, or dotted keys (`detection.storm_threshold`); None is a value, as in the file.
+    Without `path` the file named by REBALANCE_MONITOR_CONFIG is read, if any. Raises `ConfigError`.
     """
     return load_layers(path, flags)[0]
 
@@ -99,7 +99,7 @@ def load_as_far(path: Path | None = None, flags: Mapping[str, object] | None = N
     path = path or _file_from_environment()
     problems: list[str] = []
     layers = {
-        "on the command line": nested(flags or {}),
+        "on the command line": {key: _filled(Settings, key, v) for key, v in nested(flags or {}).items()},
         "in the environment": _read(_environment, problems),
         f"in the file {path}": _read(partial(read_yaml, path), problems) if path else {},
     }
@@ -129,11 +129,9 @@ def _read(layer: Callable[[], Tree], problems: list[str]) -> Tree:
 
 
 def nested(flat: Mapping[str, object]) -> Tree:
-    """Return the tree of dotted keys, without the entries that are None; property names keep their dots."""
+    """Return the tree of dotted keys; property names keep their dots."""
     tree: Tree = {}
     for key, value in flat.items():
-        if value is None:
-            continue
         section, dot, rest = key.partition(".")
         branch: Tree = {section: value}
         if dot:

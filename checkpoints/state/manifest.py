@@ -186,7 +186,7 @@ def _shards(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.shards <= found.shards:
         return None
     return Mismatch(
-        f"__consumer_offsets had {stored.shards} partitions and now has {found.shards}: "
+        f"The offsets topic had {stored.shards} partitions and now has {found.shards}: "
         "partitions are never removed, so this is another topic.",
         OTHER_BROKERS,
     )
@@ -195,7 +195,10 @@ def _shards(stored: Identity, found: Identity) -> Mismatch | None:
 def _topic(stored: Identity, found: Identity) -> Mismatch | None:
     if stored.topic_id == found.topic_id or not stored.topic_id or not found.topic_id:
         return None
-    return Mismatch(f"__consumer_offsets was recreated (topic id {stored.topic_id}, now {found.topic_id}).")
+    return Mismatch(
+        f"The offsets topic was recreated, or `source.topic` was changed (topic id {stored.topic_id}, now "
+        f"{found.topic_id})."
+    )
 
 
 def _cluster(stored: Identity, found: Identity) -> Mismatch | None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rebalance_monitor.cli.options import load_settings
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.config.load import load, nested
 from rebalance_monitor.config.model import Settings
@@ -58,8 +59,13 @@ def test_the_file_named_in_the_environment_is_read(tmp_path: Path, monkeypatch: 
     assert load().buckets == 4
 
 
-def test_a_flag_without_a_value_changes_nothing() -> None:
-    assert load(None, {"buckets": None, "source.starting": None}) == Settings()
+def test_an_option_that_is_not_given_changes_nothing_and_an_empty_assignment_does(tmp_path: Path) -> None:
+    path = written(tmp_path, "source: {max_offsets_per_trigger: 5}\ndetection: {storm_threshold: 9}\n")
+    assert load_settings(path, (), {"buckets": None, "source.topic": None}) == load(path)
+    emptied = load_settings(path, ("source.max_offsets_per_trigger=",))
+    assert emptied.source.max_offsets_per_trigger is None
+    with pytest.raises(ConfigError, match=r"`storage\.path` on the command line: must be a text"):
+        load_settings(path, ("storage.path=",))
 
 
 def test_an_empty_file_and_an_empty_section_mean_the_defaults(tmp_path: Path) -> None:
