@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from rebalance_monitor.cluster.clients.connection import opened, sentence, unanswered
 from rebalance_monitor.cluster.clients.properties import admin_arguments
 from rebalance_monitor.cluster.clients.trial import cause_of, misnamed, require_answer
-from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.cluster.errors import AccessDeniedError, BrokerUnreachableError, DependencyError
 from rebalance_monitor.cluster.logins.held import login_problem
 from rebalance_monitor.cluster.requests.batch_ends import batch_end
 from rebalance_monitor.cluster.requests.fetch_offsets import Committed, fetch_offsets
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
-    from rebalance_monitor.cluster.errors import BrokerUnreachableError
 
 T = TypeVar("T")
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -323,7 +322,13 @@ class ClusterAdmin:
         from kafka import TopicPartition  # noqa: PLC0415
 
         topic = self.topic(name)
-        wanted = {TopicPartition(name, leader.partition): spec for leader in topic.leaders} if topic else {}
+        leaders = topic.leaders if topic else ()
+        if led_by_none := [leader.partition for leader in leaders if leader.broker < 0]:
+            raise BrokerUnreachableError(
+                f"No broker leads {len(led_by_none)} of {len(leaders)} partitions of {name}: {led_by_none}.",
+                "Start the brokers that hold them: their groups have no coordinator until then.",
+            )
+        wanted = {TopicPartition(name, leader.partition): spec for leader in leaders}
         found = self._call(lambda: self._client.list_partition_offsets(wanted)) if wanted else {}
         return {place.partition: answer for place, answer in sorted(found.items())}
 

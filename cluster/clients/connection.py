@@ -36,8 +36,8 @@ def opened(arguments: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the library h
 def unanswered(error: Exception, servers: str) -> BrokerUnreachableError:
     """Return the error of a request that failed although every broker can be reached."""
     return BrokerUnreachableError(
-        f"The brokers at {servers} can be reached, and have not answered a request: {error}.",
-        "It may pass; look at the brokers' load and logs.",
+        f"A broker of {servers} can be reached, and one has not answered a request: {error}.",
+        "It may pass; look which brokers are up, and at their load and logs.",
     )
 
 

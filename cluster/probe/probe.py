@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.properties import admin_arguments
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
 from rebalance_monitor.cluster.probe.backlog import Backlog
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup, with_short_names
 
@@ -146,6 +146,10 @@ def _ask(admin: Admin, broker: int, *, listing: bool) -> Answer:
         if listing:
             listed = frozenset(str(entry["group_id"]) for entry in admin.list_groups(broker))
         groups = tuple(_group(entry) for entry in admin.list_groups(broker, REBALANCING))
+    except BrokerUnreachableError as error:
+        # Its sentence is about the whole cluster, of which one broker was asked.
+        why = f"Broker {broker} does not answer: {error.__cause__}." if error.__cause__ else _why(error)
+        return Answer(broker, failure=why, answered=False)
     except Exception as error:  # noqa: BLE001 - a client's bug must not end the looking
         return Answer(broker, failure=_why(error), answered=False)
     try:

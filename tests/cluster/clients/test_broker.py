@@ -272,10 +272,13 @@ def test_the_probe_sees_a_rebalance_that_writes_nothing(servers: str, admin: Clu
 
 
 @pytest.mark.slow
-def test_what_every_broker_knows_is_known_while_the_first_is_dead() -> None:
+def test_what_every_broker_knows_is_known_while_the_first_is_dead_and_what_it_alone_has_is_named() -> None:
     """A dead broker is listed until its session ends, and as fenced from then on."""
     with LabBroker(nodes=3) as cluster, ClusterAdmin({"bootstrap.servers": cluster.bootstrap}) as admin:
         first, version = cluster.nodes[0], admin.broker_version()
+        places = [[cluster.nodes[1].address.node], [first.address.node]]
+        client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+        client.create_topics([NewTopic("of-one", 2, replica_assignment=places)])["of-one"].result()
         retention = admin.offsets_retention_ms()
         assert retention is not None
 
@@ -287,3 +290,7 @@ def test_what_every_broker_knows_is_known_while_the_first_is_dead() -> None:
         assert wait_until(is_fenced, 120, 1)
         assert admin.broker_version() == version
         assert admin.offsets_retention_ms() == retention
+        with pytest.raises(
+            BrokerUnreachableError, match=r"No broker leads 1 of 2 partitions of of-one: \[1\]"
+        ):
+            admin.log_ends("of-one")

@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, NoReturn
 
 import pytest
-from kafka.errors import IncompatibleBrokerVersion
+from kafka.errors import IncompatibleBrokerVersion, KafkaConnectionError
 
 from rebalance_monitor.cluster.clients.admin import (
     OFFSETS_TOPIC,
@@ -39,7 +39,8 @@ class Cluster:
     def list_groups(self, broker: int, states: Sequence[str] = ()) -> list[dict[str, Any]]:
         self.asked.append(tuple(states))
         if broker == 2:
-            raise BrokerUnreachableError("Broker 2 is away.")
+            refused = KafkaConnectionError("111 ECONNREFUSED")
+            raise sentence(refused, "127.0.0.1:9001,127.0.0.1:9002") from refused
         if broker == 3:
             self.release.wait(10)
         kinds = [("old", None), ("new", "Consumer")]
@@ -61,7 +62,7 @@ def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> Non
         cluster.release.set()
     assert sighting.at == 17
     assert sighting.brokers == ((1, True), (2, False), (3, False))
-    assert sighting.failures[2] == "Broker 2 is away."
+    assert sighting.failures[2] == "Broker 2 does not answer: KafkaConnectionError: 111 ECONNREFUSED."
     assert "3 did not answer" in sighting.failures[3]
     assert sighting.groups == (
         RebalancingGroup("old", "Reconciling", "", "consumer"),
