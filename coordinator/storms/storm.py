@@ -23,7 +23,8 @@ threshold, which is published as an update.
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.commits.client_families import instance_of
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member, StormState
 
 MAX_EVENTS, _BLAMED = 128, 2
+_VALUES = attrgetter(*(field.name for field in fields(CauseEntry)))
 _CHURN = frozenset({Cause.MEMBER_LEFT, Cause.MEMBER_JOINED})
 
 
@@ -313,7 +315,7 @@ def _blamed(storm: StormState, causes: tuple[CauseEntry, ...]) -> tuple[CauseEnt
     if came_back and not any(entry.cause in CAUSED_BY_LOSS for entry in causes):
         return tuple(_entry(*one) for one in storm.blamed) or causes
     if causes:
-        storm.blamed = [[*astuple(entry)] for entry in causes[:_BLAMED]]
+        storm.blamed = [[*_VALUES(entry)] for entry in causes[:_BLAMED]]
     return causes
 
 
