@@ -31,7 +31,7 @@ class GroupView:
 
     def summarised(self, summary: Mapping[str, Any], version: int) -> GroupView:
         """Return this with a newer summary."""
-        return GroupView(self.name, dict(summary), self.recent, version)
+        return GroupView(self.name, summary, self.recent, version)
 
     def with_finding(self, finding: Finding, version: int) -> GroupView:
         """Return this with one finding more; what the summary does not know yet is taken from it."""
