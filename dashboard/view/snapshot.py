@@ -165,13 +165,14 @@ class Known:
     def trimmed(self) -> Known:
         """Return this without the oldest findings past `FINDINGS_KEPT`; each group keeps its newest.
 
-        With more groups than that more are held, and it is done again when a quarter has come on top.
+        With more groups than that more are held. It visits all of them, so it is done again when a quarter as
+        many have come on top.
         """
         times = sorted((f.at for view in self.groups.values() for f in view.recent), reverse=True)
         since = times[FINDINGS_KEPT] if len(times) > FINDINGS_KEPT else -1
         groups = {name: view.since(since) for name, view in self.groups.items()}
         held = sum(len(view.recent) for view in groups.values())
-        return replace(self, groups=groups, findings_held=held, trim_at=held + FINDINGS_KEPT // 4)
+        return replace(self, groups=groups, findings_held=held, trim_at=held + held // 4)
 
 
 def _without(values: Mapping[str, T], groups: Sequence[str]) -> Mapping[str, T]:
