@@ -8,7 +8,7 @@ The ledger knows which of them were published. The engine uses one core; a large
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -145,27 +145,31 @@ class EmbeddedEngine:
         on_progress: Callable[[Progress], bool],
         on_turn: Callable[[], bool],
     ) -> tuple[End, Exception | None]:
-        history, is_live = query.facts.filled(), False
-        while not self._stop.is_set():
-            try:
-                with uncollected():
-                    progress = turns.turn()
-            except Exception as error:  # noqa: BLE001 - as above
-                return End.FAILED, error
-            try:
-                ends = on_progress(progress) or on_turn()
-            except BaseException:
-                turns.keep()
-                raise
-            if ends:
-                turns.keep()
-                return End.REPLACED, None
-            if not is_live and has_read(progress.ends or {}, history):
-                if self._options.available_now:
+        until, is_live = query.facts.filled(), False
+        with ExitStack() as history:
+            # What history leaves stays, and holds no cycles: to walk through it is a tenth of the time.
+            history.enter_context(uncollected())
+            while not self._stop.is_set():
+                try:
+                    with uncollected():
+                        progress = turns.turn()
+                except Exception as error:  # noqa: BLE001 - as above
+                    return End.FAILED, error
+                try:
+                    ends = on_progress(progress) or on_turn()
+                except BaseException:
                     turns.keep()
-                    return End.FINISHED, None
-                is_live = True
-                take_for_good()
+                    raise
+                if ends:
+                    turns.keep()
+                    return End.REPLACED, None
+                if not is_live and has_read(progress.ends or {}, until):
+                    if self._options.available_now:
+                        turns.keep()
+                        return End.FINISHED, None
+                    is_live = True
+                    take_for_good()
+                    history.close()
         turns.keep()
         return End.STOPPED, None
 
