@@ -114,6 +114,8 @@ def _store(
     for member in after.members:
         # Before version 2 a record does not say when the join phase ended.
         member.joined_at = member.joined_at if member.joined_at > 0 else scene.ts
+    if value.generation != state.generation:
+        state.worked = state.last_commit
     state.status = status
     state.protocol_type = value.protocol_type
     state.protocol = value.protocol or ""

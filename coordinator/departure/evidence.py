@@ -74,7 +74,9 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `undue`: samples show that no join phase had come to its deadline as it was removed. `lived_on`: it had
     work, committed nothing for far longer than a session, was there still, and did not only await a join
     phase: it sent heartbeats, so its application no longer polled. `usual_lull`: how long its lulls were
-    before, which its commit intervals contain.
+    before, which its commit intervals contain. `outlived`: for how long it had fallen silent before its
+    generation while others went on; it rejoined all the same, so it lived, and its application may have
+    stalled.
     """
 
     session: int
@@ -105,6 +107,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     undue: bool = False
     lived_on: bool = False
     usual_lull: int = 0
+    outlived: int = 0
 
     @property
     def last_active(self) -> int:

@@ -105,7 +105,7 @@ CLIENTS: dict[str, Client] = {
     "kafka-python": _IN_POLL._replace(at_beat=True),
     "librdkafka": Client(0.5, 0.3, 0.2, 1.0, unpolled=True),
     "librdkafka-848": Client(0.5, 0.3, 0.2, 1.0, holds=True),
-    "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True),
+    "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True, unpolled=True),
     "sarama": _GO,
     "franz-go": _GO,
     "kafka-go": _GO,
@@ -172,6 +172,15 @@ def client_of(one: Departed) -> Client:
     return CLIENTS.get(one.family, CLIENTS["unknown"])
 
 
+def stalled_before(one: Departed) -> bool:
+    """Whether its application may have stalled in the generation before, and its client rejoined by itself.
+
+    It had committed nothing for longer than it usually does while others of its group did. One whose
+    application had not stalled then had nothing to commit, and may have departed in any way.
+    """
+    return client_of(one).unpolled and one.outlived > one.usual >= 0
+
+
 def expires_closed(one: Departed) -> bool:
     """Whether its session expires when it is closed: no LeaveGroup is sent for it then.
 
@@ -214,7 +223,7 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     enforces = 1.0 if one.poll_interval else client_of(one).enforces * sure
     if may_reveal_poll_interval(one):
         enforces += by.mistaken
-    prior[Way.STALLED] *= enforces
+    prior[Way.STALLED] *= enforces * (1 + (1 / by.stalled_first - 1) * by.unpolled * stalled_before(one))
     # A member that does not poll leaves before the deadline of a phase that began after its last poll.
     prior[Way.UNJOINED] *= 1 - enforces * (1 - by.unjoined_enforcing)
     if expires_closed(one):

@@ -133,7 +133,16 @@ def _departed(
         worked=cst - worked if trace.last < 0 < worked else -1,
         succeeded=member.member_id in succeeded,
         places=group.committed(member),
+        outlived=_outlived(state, member) if trace.last < 0 < worked else 0,
     )
+
+
+def _outlived(state: GroupState, member: Member) -> int:
+    """Return for how long (ms) it had been silent, and others had not, as it rejoined for its generation.
+
+    A static member is kept at the join deadline without that.
+    """
+    return max(state.worked - member.last_commit, 0) if member.instance_id is None else 0
 
 
 class _Group:

@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import (
     client_of,
     expires_closed,
     may_reveal_poll_interval,
+    stalled_before,
 )
 from rebalance_monitor.coordinator.departure.waits import SLACK_MS, Intervals, Wait, batches, of_departed
 
@@ -253,6 +254,9 @@ def stalled(
     if one.poll_interval or (limit and not client.hides):
         return _waits_with_limit(one, intervals, limit, beats, client, by)
     hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
+    before, share = _before(one, client, by)
+    if share:
+        hidden = scaled(hidden, 1 - share) + scaled(hidden, share, before)
     if not limit or not may_reveal_poll_interval(one):
         return hidden, [[] for _ in beats]
     # If it is of a family whose JoinGroup holds the interval, the limit is known.
@@ -270,14 +274,21 @@ def _waits_with_limit(
     One that may rejoin without a poll may have made its last one before its assignment.
     """
     usual, noticed = _waits_after_poll(one, intervals, limit, beats, client, by)
-    if not client.unpolled or one.worked < 0:
+    before, share = _before(one, client, by)
+    if not share:
         return usual, noticed
-    before = one.since - one.worked
     earlier, seen = _waits_after_poll(one, intervals, limit + before, beats, client, by)
-    share = by.unpolled
     return scaled(usual, 1 - share) + scaled(earlier, share), [
         scaled(late, 1 - share) + scaled(sooner, share) for late, sooner in zip(noticed, seen, strict=True)
     ]
+
+
+def _before(one: Departed, client: Client, by: Fitted) -> tuple[int, float]:
+    """Return how much later its last poll was than its assignment, ms, and how likely it came before that."""
+    if not client.unpolled or one.worked < 0:
+        return 0, 0.0
+    after = (1 - by.unpolled) * (by.stalled_first if stalled_before(one) else 1.0)
+    return one.since - one.worked, by.unpolled / (by.unpolled + after)
 
 
 def _waits_after_poll(

@@ -298,3 +298,5 @@ class GroupState(msgspec.Struct, array_like=True, gc=False):
     stuck: Stuck = msgspec.field(default_factory=Stuck)
     checks: Checks = msgspec.field(default_factory=Checks)
     positions: Positions = msgspec.field(default_factory=Positions)
+    worked: int = -1
+    """When a member committed last before the group's generation."""

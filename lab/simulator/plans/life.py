@@ -41,6 +41,8 @@ _STATIC, _OWN_IDS, _SAME_POD, _TOO_LONG, _SURGE, _CLOSES, _CLOSED_BEFORE = 0.2, 
 # How often a life ends with a planned close of the whole group.
 _ENDS_CLOSED = 0.7
 _FEW = 3
+# Where the application asks for no callback, librdkafka takes what it is assigned without a poll.
+_MAY_REJOIN_ALONE, _REJOINS_ALONE = frozenset({"librdkafka", "librdkafka-cooperative"}), 0.5
 # How often a fault follows upon another before the group has come to rest.
 _AT_ONCE = 0.12
 
@@ -72,6 +74,8 @@ class Life:
             session, heartbeat = self.server.session, self.server.heartbeat
             self.timing = replace(self.timing, session=session, heartbeat=heartbeat)
             first = replace(first, session=session, heartbeat=heartbeat)
+        if first.family in _MAY_REJOIN_ALONE and chance(Random(f"rejoins {self.name}"), _REJOINS_ALONE):
+            first = replace(first, rejoins_in_poll=False)
         self.static = first.family in _HAVE_INSTANCES and chance(rng, _STATIC)
         self.own_ids = chance(rng, _OWN_IDS)
         self.mixed = first.family in _MIXABLE and not (self.static or self.steady) and chance(rng, _MIXED)

@@ -47,12 +47,15 @@ class Commits:
         self._works_until = NEVER
 
     def own(self, owned: Owned, at: float) -> None:
-        """Take an assignment at `at` (ms): its first commit may repeat what its predecessor had committed."""
+        """Take an assignment at `at` (ms): its first commit may repeat what its predecessor had committed.
+
+        An application that does not poll has nothing of it to commit.
+        """
         if owned != self.owned or not self.assigned:
             self.owned, self._listed = owned, partitions_bytes(owned)
             self._ends = self._feed.of(owned)
             self.assigned = wire.assignment(owned)
-        self._offsets = ()
+        self._offsets = self._ends.at(self._works_until) if self._works_until < at else ()
         if self._next == NEVER and self._plan.mode in AFTER_WORK:
             # It had nothing to wait for: a KIP-848 member joins without partitions.
             self._next = self._after_work(at)

@@ -63,15 +63,16 @@ def comparable(state: ShardState) -> dict[str, GroupState]:
 
     It had another departure model, which gave departures other causes, learned no habit, kept only the last
     intervals of a member, and remembered neither expired members, nor since when some incidents are open, nor
-    on what evidence members of a convergence under way were judged, nor what is blamed for a storm. It
-    counted the members to restart also where no restart was under way, and judged a group that goes on as
-    usual at its next deadline, not before.
+    on what evidence members of a convergence under way were judged, nor what is blamed for a storm, nor when
+    members worked last before a generation. It counted the members to restart also where no restart was under
+    way, and judged a group that goes on as usual at its next deadline, not before.
     """
     replace = msgspec.structs.replace
     return {
         name: replace(
             group,
             wake=0,
+            worked=-1,
             members=_without_orders(group.members),
             learned=Learned(group.learned.idle_families),
             storm=replace(

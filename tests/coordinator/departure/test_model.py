@@ -109,6 +109,27 @@ def test_a_stalled_client_that_rejoins_by_itself_is_gone_a_poll_interval_after_i
     assert explain(polled).ways[0][Way.STALLED] < SURE
 
 
+@pytest.mark.parametrize("family", ["librdkafka", "java"])
+def test_a_member_that_was_silent_while_others_went_on_did_not_die_if_its_client_rejoins_by_itself(
+    family: str,
+) -> None:
+    """It is gone a session after its assignment, as one is that died at once, and its limit after its work.
+
+    Its group had committed for longer than its interval before the generation, and it had not: it lived on
+    without its application. A client that rejoins in a poll of its application only had nothing to commit.
+    """
+    usual, since, limit = Trace(-1, (2_000,) * 8, commits=60), 45_100, 300_000
+    one = Departed(45_000, limit, since, usual, family, worked=limit + 150, outlived=limit - since - 1_000)
+    others = tuple(replace(usual, last=at) for at in (900, 1_500))
+    said, unseen = (
+        explain(rebalance(each, survivors=others, since=since)).ways[0]
+        for each in (one, replace(one, outlived=0))
+    )
+    alone = family == "librdkafka"
+    assert (said[Way.STALLED] >= SURE) == alone
+    assert said[Way.DIED] == pytest.approx(unseen[Way.DIED] * (0.2 if alone else 1.0), rel=0.99 * alone)
+
+
 def test_siblings_of_another_subscription_say_nothing_of_a_member_s_work() -> None:
     gone, sibling = (
         Member(name, None, name, "/h", False, 10_000, 60_000, "java", 3, "topic", 0, [[0, place]])  # noqa: FBT003

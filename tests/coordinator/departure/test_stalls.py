@@ -16,6 +16,9 @@ from rebalance_monitor.coordinator.departure.evidence import (
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.refine.waiting_records import with_stalls
+from rebalance_monitor.lab.simulator import simulate
+from rebalance_monitor.lab.simulator.plans.plan import Act, ClientPlan, GroupPlan, Mode, Plan, Step
+from rebalance_monitor.lab.suite.departures import observations
 from tests.coordinator.departure.test_model import departed, held_for, way
 
 SURE = 0.8
@@ -134,3 +137,22 @@ def test_a_session_that_a_failed_generation_began_ends_in_a_phase_that_is_longer
     kept = (Trace(60_400, (1_050,) * 8, idle=True, commits=188), Trace(60_900, (1_050,) * 8, commits=46))
     evidence = Evidence(70_100, 1, (replace(one, undue=True),), kept, 2, 0, 60_000, 60_000)
     assert way(explain(replace(evidence, phase=(69_100, 70_100)))) == (Way.DIED, pytest.approx(1, abs=0.2))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_client_that_rejoins_amid_a_stall_is_not_said_to_have_died_a_session_after_its_assignment(
+    seed: int,
+) -> None:
+    """librdkafka, whose application takes no callback; its session is three of its heartbeats."""
+    plan = ClientPlan("librdkafka", S, 2 * P, 2 * P, S // 3, 5_000, Mode.BACKGROUND, rejoins_in_poll=False)
+    came = 100_000 + 2 * P - S - S // 3 - 100 * seed
+    steps = (
+        *(Step(100.0 * number, Act.START, number) for number in range(3)),
+        Step(100_000, Act.STALL, 0, 10 * P),
+        Step(came, Act.START, 3),
+    )
+    group = GroupPlan("g", (plan,) * 4, steps)
+    made = simulate(Plan((group,), 300_000), seed)
+    (evidence,) = (found for _, found, gone in observations(made.rows) if gone)
+    assert evidence.departed[0].outlived > S
+    assert explain(evidence).ways[0][Way.STALLED] >= SURE
