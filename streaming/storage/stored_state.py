@@ -6,13 +6,14 @@ Reads the newest committed version and never writes; a running job, which delete
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib.metadata import version
 from typing import TYPE_CHECKING
 
+from rebalance_monitor.checkpoints.errors import REBUILD
 from rebalance_monitor.checkpoints.state.codec import StateCorruptError, StateVersionError, decode_lane
 from rebalance_monitor.checkpoints.state.stored import StoredShard
 from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.streaming.spark.heap import MORE_HEAP
 
 if TYPE_CHECKING:
@@ -22,10 +23,15 @@ if TYPE_CHECKING:
 
 FIRST_SPARK = 4
 TRIES = 3
+NO_BATCH = "STDS_COMMITTED_BATCH_UNAVAILABLE"
+"""Spark's own word for a checkpoint without a batch."""
 
 
 def stored_shards(session: SparkSession, checkpoint: str) -> Iterator[StoredShard]:
-    """Yield every coordinator of the newest state, by shard. Raises DependencyError on Spark 3.5."""
+    """Yield every coordinator of the newest state, by shard; none before the first batch.
+
+    Raises DependencyError on Spark 3.5, ConfigError where Spark cannot read it.
+    """
     if int(version("pyspark").split(".")[0]) < FIRST_SPARK:
         raise DependencyError(
             f"pyspark {version('pyspark')} cannot read a state store.",
@@ -43,10 +49,18 @@ def _newest(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:
     from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - comes with pyspark
     from pyspark.errors import PySparkException  # noqa: PLC0415 - heavy, and an optional dependency
 
-    for _ in range(TRIES - 1):
-        with suppress(PySparkException, Py4JJavaError):
+    for left in reversed(range(TRIES)):
+        try:
             return _read(session, checkpoint)
-    return _read(session, checkpoint)
+        except (PySparkException, Py4JJavaError) as error:
+            said = str(error)
+            if NO_BATCH in said:
+                break
+            if not left:
+                # Py4J's first line says only that something failed.
+                why = " ".join(said.split("\n")[:2])
+                raise ConfigError(f"The state in {checkpoint} cannot be read: {why}", REBUILD) from error
+    return []
 
 
 def _read(session: SparkSession, checkpoint: str) -> list[tuple[int, bytes]]:

@@ -163,7 +163,9 @@ def prune(*, config: Path | None, assignments: tuple[str, ...], yes: bool) -> in
         if found.manifest is None:
             click.echo("There is no readable manifest, so it is not known which state is in use.", err=True)
             return ExitCode.PROBLEMS
-        for generation in superseded(found):
+        if not (earlier := superseded(found)):
+            click.echo("There is nothing to remove: no state is older than the one in use.", err=True)
+        for generation in earlier:
             if generation.out_of_reach:
                 # Without its folder here nothing would name it any more, and it would stay for ever.
                 click.echo(f"{_kept(generation)} cannot be removed: {generation.out_of_reach}", err=True)

@@ -265,6 +265,9 @@ def test_the_verb_says_it_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "state" / "1").exists()
     assert run(["checkpoint", "prune", "--yes", *at]) == 0
     assert not (tmp_path / "state" / "1").exists()
+    capsys.readouterr()
+    assert run(["checkpoint", "prune", "--yes", *at]) == 0
+    assert "nothing to remove" in capsys.readouterr().err
     assert run(["checkpoint", "inspect", "--set", f"storage.path={tmp_path / 'none'}"]) == 2
 
 

@@ -12,11 +12,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf
-from pyspark.errors import PySparkException
 
 from rebalance_monitor.checkpoints.ledger import Ledger
+from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import DrivenBy
@@ -199,8 +198,10 @@ def test_a_state_of_which_a_version_is_deleted_while_it_is_read_is_read_again_an
     assert list(stored_shards(cast("SparkSession", deleting), str(checkpoint))) == there
     assert deleting.reads == TRIES
     gone = cast("SparkSession", Deleting(spark, checkpoint / "state", TRIES))
-    with pytest.raises((PySparkException, Py4JJavaError)):
+    with pytest.raises(ConfigError, match="cannot be read: "):
         list(stored_shards(gone, str(checkpoint)))
+    (never := tmp_path / "never-ran").mkdir()
+    assert list(stored_shards(spark, str(never))) == []
 
 
 def test_old_versions_are_deleted_soon_in_a_folder_but_not_in_a_bucket_nor_where_it_was_configured(
