@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.classic import classic_group
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.findings.wording import ASSUMED, seconds
 from rebalance_monitor.coordinator.lifecycle import close_incidents, empty_groups
 from rebalance_monitor.coordinator.modern import epoch_group
 from rebalance_monitor.coordinator.state.group_state import Emptiness, GroupState, Rebalances
@@ -92,7 +92,8 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
         why = f"empty for {seconds(empty_ms)}; share groups do not expire"
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.95, why),)
     retention = scene.settings.offsets_retention_ms
-    why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}"
+    assumed = "offsets_retention_ms" not in scene.settings.known
+    why = f"empty for {seconds(empty_ms)}; offsets are kept for {seconds(retention)}{ASSUMED * assumed}"
     if state.group_type != "classic" and state.last_commit >= 0:
         why += f" from the last commit on, {seconds(scene.ts - state.last_commit)} before"
     if scene.ts >= empty_groups.kept_until(state, scene.settings) - _SWEEP_MS:
@@ -103,8 +104,14 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
         why += f"; its offsets were removed {seconds(bare_ms)} before, as those of a deleted topic are; "
         why += "a group without offsets is removed at the next cleanup"
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.7, why), CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.2, why))
-    if state.last_commit >= 0:
+    if state.last_commit >= 0 and not assumed:
         return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)
+    if state.last_commit >= 0:
+        # The brokers may keep offsets for less.
+        return (
+            CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.6, why),
+            CauseEntry(Cause.GROUP_EXPIRED, 0.3, why),
+        )
     no_offsets = f"{why}; no commit of it was read: a group without offsets is cleaned up soon"
     return (
         CauseEntry(Cause.GROUP_EXPIRED, 0.5, no_offsets),

@@ -30,6 +30,7 @@ from rebalance_monitor.coordinator.state.group_state import OF_MEMBER
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.context import Scene
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
 
 _SILENT_TYPES = frozenset({"classic", "consumer"})
@@ -121,3 +122,9 @@ def _poll(member: Member, usual: int, session: Deadline) -> Deadline | None:
     published = member.silent_count > 1 or member.silent_at > session.at
     hidden = published or family.enforces_poll is False or at <= session.at
     return None if hidden else Deadline(at, "poll", session.basis)
+
+
+def is_assumed(state: GroupState, member: Member, scene: Scene) -> bool:
+    """Whether the member's session timeout is unknown: records hold those of the classic protocol only."""
+    epochs = state.group_type != "classic" and member.version != OF_MEMBER
+    return epochs and scene.settings.session_timeout(scene.group, state.group_type)[1]

@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator.deadlines import barrier_waits
 from rebalance_monitor.coordinator.deadlines.member_deadlines import (
     AWAY,
     Deadline,
+    is_assumed,
     last_sign,
     moving,
     owes,
@@ -176,18 +177,13 @@ def _silent(state: GroupState, scene: Scene, member: Member, end: Deadline) -> F
             "silence_ms": silence,
             "session_timeout_ms": member.session_timeout,
             "rebalance_timeout_ms": member.rebalance_timeout,
-            "assumed": int(end.name == "session" and _assumed(state, scene)),
+            "assumed": int(end.name == "session" and is_assumed(state, member, scene)),
         },
     )
     if phase == "opened":
         member.silent_id, member.silent_at = found.id, deadline
     member.silent_count = 2 if end.name == "poll" else 1
     return found
-
-
-def _assumed(state: GroupState, scene: Scene) -> bool:
-    """Whether the session timeout is unknown: records of epoch-based groups do not hold it."""
-    return state.group_type != "classic" and scene.settings.session_timeout(scene.group, state.group_type)[1]
 
 
 def _suspicion(member: Member, silence: int, end: Deadline) -> tuple[CauseEntry, ...]:

@@ -76,7 +76,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     phase: it sent heartbeats, so its application no longer polled. `usual_lull`: how long its lulls were
     before, which its commit intervals contain. `outlived`: for how long it had fallen silent before its
     generation while others went on; it rejoined all the same, so it lived, and its application may have
-    stalled.
+    stalled. `assumed`: nobody said what its session timeout is.
     """
 
     session: int
@@ -108,6 +108,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lived_on: bool = False
     usual_lull: int = 0
     outlived: int = 0
+    assumed: bool = False
 
     @property
     def last_active(self) -> int:

@@ -100,7 +100,7 @@ class Rejoining(NamedTuple):
 # phases; surprise 0.6386 each, 0.8094 by the first values; held: pending.
 INPUTS = {
     "recordings": "8c9d747f558b",
-    "simulations": "339296b83250",
+    "simulations": "e9fdd0ad065a",
     "likelihoods": "7252db14d023",
     "settings": "0e5523db0ba6",
 }

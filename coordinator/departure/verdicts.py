@@ -18,13 +18,18 @@ from rebalance_monitor.coordinator.commits.client_families import CONNECT, FAMIL
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import Evidence, encode
 from rebalance_monitor.coordinator.departure.explain import explain
-from rebalance_monitor.coordinator.departure.hypotheses import CAUSE_OF, STATIC_CAUSE_OF, Way
+from rebalance_monitor.coordinator.departure.hypotheses import (
+    CAUSE_OF,
+    STATIC_CAUSE_OF,
+    Way,
+    client_of,
+)
 from rebalance_monitor.coordinator.departure.waits import quiet_of
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import HELD_BY, MEASURED, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.massed import MANY
-from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.findings.wording import ASSUMED, seconds
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 if TYPE_CHECKING:
@@ -211,19 +216,13 @@ def numbers_of(seen: Measured, rebalance: str) -> Details:
 
 def why_of(way: Way, one: Departed) -> str:
     """Say what was measured in one sentence, with the numbers that speak for this way."""
-    if one.trace.last < 0 and one.family == CONNECT:
-        text = f"{seconds(one.since)} in the generation, in which a Connect worker commits nothing"
-    elif one.trace.last < 0:
-        text = f"no commit in the {seconds(one.since)} that it was in the generation"
-    else:
-        text = f"no commit for {seconds(one.trace.last)} before the join phase ended"
+    text = _silence(one)
     if way is Way.STALLED:
-        name = "max.poll.interval, as configured," if one.poll_interval else "rebalance timeout"
-        text += f"; {name} {seconds(one.poll_interval or one.rebalance)}"
+        text += f"; {_interval(one)}"
     if way in {Way.UNJOINED, Way.UNSYNCED}:
         text += f"; rebalance timeout {seconds(one.rebalance)}"
     elif way is not Way.STALLED or one.static:
-        text += f"; session timeout {seconds(one.session)}"
+        text += f"; session timeout {seconds(one.session)}{ASSUMED * one.assumed}"
     if way is Way.DIED:
         text += _acknowledged(one)
     if one.trace.last >= 0 and one.usual >= 0:
@@ -232,6 +231,32 @@ def why_of(way: Way, one: Departed) -> str:
         text += "; its last commits made no progress"
         text += ", those of its siblings did" if one.unmoved > 1 else ""
     return text + _or_stopped(one) if way is Way.DIED and not one.static else text
+
+
+def _silence(one: Departed) -> str:
+    """Say for how long it had shown no work. A member that no commit re-arms is of an epoch-based group.
+
+    Such a group has no join phase; its coordinator removes each member by itself.
+    """
+    if one.trace.last >= 0:
+        ended = "the join phase ended" if one.rearms else "it was removed"
+        return f"no commit for {seconds(one.trace.last)} before {ended}"
+    if not one.rearms:
+        text = f"no commit in the {seconds(one.since)} since it acknowledged its epoch"
+        return text if one.rebalance else f"{text}: members of share groups make none on this topic"
+    if one.family == CONNECT:
+        return f"{seconds(one.since)} in the generation, in which a Connect worker commits nothing"
+    return f"no commit in the {seconds(one.since)} that it was in the generation"
+
+
+def _interval(one: Departed) -> str:
+    """Say what its client enforces: most send it as their rebalance timeout."""
+    if one.poll_interval:
+        return f"max.poll.interval, as configured, {seconds(one.poll_interval)}"
+    if not one.rebalance:
+        return "its max.poll.interval is in no record"
+    need_not = ", which need not be its max.poll.interval" * client_of(one).hides
+    return f"rebalance timeout {seconds(one.rebalance)}{need_not}"
 
 
 def _or_stopped(one: Departed) -> str:

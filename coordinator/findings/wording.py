@@ -9,6 +9,9 @@ from rebalance_monitor.coordinator.findings.causes import Cause
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+ASSUMED = " (assumed)"
+"""What follows a value of the brokers that nobody gave the monitor: no record holds it."""
+
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace as changed
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.commits.siblings import siblings_of
 from rebalance_monitor.coordinator.commits.trace import commits_when_idle
-from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, owes
+from rebalance_monitor.coordinator.deadlines.member_deadlines import AWAY, is_assumed, owes
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace, encode
 from rebalance_monitor.coordinator.departure.hypotheses import client_of
 from rebalance_monitor.coordinator.departure.observe import (
@@ -36,7 +36,7 @@ from rebalance_monitor.coordinator.departure.observe import (
 from rebalance_monitor.coordinator.departure.verdicts import Departure, Measured, judge
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CauseEntry
-from rebalance_monitor.coordinator.findings.wording import seconds
+from rebalance_monitor.coordinator.findings.wording import ASSUMED, seconds
 from rebalance_monitor.coordinator.modern import rejoins
 from rebalance_monitor.coordinator.rebalance import baselines
 from rebalance_monitor.coordinator.state.roster import roster_of
@@ -68,7 +68,7 @@ class _Heard(NamedTuple):
 
 def note_departure(state: GroupState, member: Member, scene: Scene) -> tuple[CauseEntry, ...]:
     """Judge a member at its tombstone and keep the verdict until the group has converged; return it."""
-    heard = heard_of(state, member, scene.ts)
+    heard = heard_of(state, member, scene.ts, assumed=is_assumed(state, member, scene))
     usual = _judge(member, heard, scene)
     gone = (
         _undescribed(state, member, usual)
@@ -122,12 +122,14 @@ def _judge(member: Member, heard: _Heard, scene: Scene) -> Departure:
     seen = replace(usual.seen, silence=max(0, scene.ts - life))
     if member.instance_id is None:
         return replace(usual, seen=seen)
-    holds = client_of(evidence.departed[0]).holds
-    return _static(member, seen, speaks=speaks, holds=holds)
+    return _static(member, seen, evidence.departed[0], speaks=speaks)
 
 
-def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
-    """Return the evidence of a departure at `now` (ms); the member is not in `state` any more."""
+def heard_of(state: GroupState, member: Member, now: int, *, assumed: bool = False) -> _Heard:
+    """Return the evidence of a departure at `now` (ms); the member is not in `state` any more.
+
+    `assumed`: nobody said what its session timeout is.
+    """
     rest = roster_of(state)
     siblings, family = siblings_of(rest), FAMILIES[_family(member, rest)]
     static = member.instance_id is not None
@@ -150,6 +152,7 @@ def heard_of(state: GroupState, member: Member, now: int) -> _Heard:
         deaf=_deaf(state, member, rest, now),
         young=_is_young(member, acknowledged) and state.group_type == "consumer",
         places=committed(state, member, lambda: places_of(state)),
+        assumed=assumed,
     )
     evidence = Evidence(
         since=one.since,
@@ -217,20 +220,21 @@ def _family(member: Member, rest: Roster) -> str:
     return own or "unknown-848"
 
 
-def _static(member: Member, seen: Measured, *, speaks: bool, holds: bool) -> Departure:
+def _static(member: Member, seen: Measured, one: Departed, *, speaks: bool) -> Departure:
     """Distinguish an expired session from a removal by an administrator.
 
     A static member that is closed announces its departure; it is not removed.
     Its last sign of life may be a heartbeat later than the one from which its session runs.
     """
     said = "after it announced its departure" if member.epoch == AWAY else "without announcing it"
-    why = f"silent {seconds(seen.silence)}, {said}; session timeout {seconds(seen.session)}"
+    why = f"silent {seconds(seen.silence)}, {said}; session timeout "
+    why += seconds(seen.session) + ASSUMED * one.assumed
     early = seen.session // _LEAST_HEARTBEATS + _FENCE_SLACK_MS
     shares: tuple[tuple[Cause, float], ...]
     if seen.silence < seen.session - early:
         # The session timeout is in no record: what is assumed may be too long.
         shares = ((Cause.MEMBER_REMOVED_BY_ADMIN, 0.5), (Cause.STATIC_MEMBER_EXPIRED, 0.4))
-    elif member.epoch == AWAY or _fits(member, seen, early, speaks=speaks, holds=holds):
+    elif member.epoch == AWAY or _fits(member, seen, early, speaks=speaks, holds=client_of(one).holds):
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.9),)
     else:
         shares = ((Cause.STATIC_MEMBER_EXPIRED, 0.55), (Cause.UNKNOWN, 0.45))

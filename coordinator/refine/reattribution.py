@@ -194,7 +194,8 @@ def _sampled(
 
 def _describe_samples(evidence: Evidence, one: Departed) -> str:
     """Say what samples show: how long the member had been silent as the phase began, or when it departed."""
-    since = "its last commit" if one.trace.last >= 0 else "its generation began"
+    begun = "its generation began" if one.rearms else "it acknowledged its epoch"
+    since = "its last commit" if one.trace.last >= 0 else begun
     (least, most), text, work = one.removed, LISTED, waiting_records.describe(one, since)
     if one.woke >= 0:
         work += f"; its broker had not responded until {seconds(one.woke)} before"

@@ -15,6 +15,7 @@ from rebalance_monitor.coordinator.departure.evidence import (
 )
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.departure.verdicts import why_of
 from rebalance_monitor.coordinator.refine.waiting_records import with_stalls
 from rebalance_monitor.lab.simulator import simulate
 from rebalance_monitor.lab.simulator.plans.plan import Act, ClientPlan, GroupPlan, Mode, Plan, Step
@@ -156,3 +157,13 @@ def test_a_client_that_rejoins_amid_a_stall_is_not_said_to_have_died_a_session_a
     (evidence,) = (found for _, found, gone in observations(made.rows) if gone)
     assert evidence.departed[0].outlived > S
     assert explain(evidence).ways[0][Way.STALLED] >= SURE
+
+
+@pytest.mark.parametrize(
+    ("configured", "said"), [(0, "need not be its max.poll.interval"), (300_000, "as configured, 300.0 s")]
+)
+def test_no_rebalance_timeout_is_said_to_be_the_interval_of_a_client_that_does_not_send_it(
+    configured: int, said: str
+) -> None:
+    one = Departed(45_000, 45_000, 123_000, Trace(123_000), "aiokafka", poll_interval=configured)
+    assert said in why_of(Way.STALLED, one)

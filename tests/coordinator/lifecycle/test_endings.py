@@ -5,7 +5,7 @@ from struct import pack
 import pytest
 
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import MEASURED, Finding
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, MEASURED, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.findings.outputs import RemovedOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -46,8 +46,15 @@ def test_a_deleted_group_is_removed_by_an_administrator() -> None:
     topic.tombstone(60_000)
     out = outputs(topic, until=5_000)
     assert RemovedOut("g") in out
-    found = findings(topic, until=5_000)
-    assert causes(of(found, Kind.GROUP_REMOVED)[0]) == {Cause.GROUP_DELETED_BY_ADMIN}
+    settings = DetectionSettings(known=("offsets_retention_ms",))
+    (removed,) = of(findings(topic, settings, until=5_000), Kind.GROUP_REMOVED)
+    assert causes(removed) == {Cause.GROUP_DELETED_BY_ADMIN}
+    assert removed.causes[0].confidence >= CLAIMED
+    # Brokers that keep offsets for less than is assumed would have removed it by themselves.
+    (guessed,) = of(findings(topic, until=5_000), Kind.GROUP_REMOVED)
+    assert [one.cause for one in guessed.causes] == [Cause.GROUP_DELETED_BY_ADMIN, Cause.GROUP_EXPIRED]
+    assert guessed.causes[0].confidence < CLAIMED
+    assert "(assumed)" in guessed.causes[0].why
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,17 @@
 """Why a member of an epoch-based group went: what its records alone decide."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 
+from rebalance_monitor.coordinator.departure.evidence import Trace, decode
+from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.departure.verdicts import why_of
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import CLAIMED, CauseEntry
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, MEASURED, CauseEntry
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.modern.fencing import heard_of
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -72,6 +78,29 @@ def test_a_departed_member_is_sent_with_what_was_committed_last_of_its_partition
     (state,) = shard.state.groups.values()
     first = next(member for member in state.members if member.member_id == A)
     assert heard_of(state, first, T0 + 9_000).evidence.departed[0].places == (("orders", 0, 40),)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("way", [Way.LEFT, Way.DIED, Way.STALLED, Way.UNKNOWN])
+def test_nothing_is_said_of_a_join_phase_that_a_group_does_not_have_nor_is_a_guess_said_to_be_known(
+    way: Way, *, known: bool
+) -> None:
+    """Of members of a consumer group, which committed or not, and of a share group, which never commits."""
+    topic = pair()
+    committing(topic, 3_000, 9_000, 1)
+    topic.leave(9_000, B, 3)
+    topic.target(9_500, 3)
+    topic.ack(9_500, A, 3, (0, 1))
+    settings = replace(LONG, known=("session_timeout_848_ms",) if known else ())
+    found = of(findings(topic.sorted(), settings), Kind.REBALANCE)[-1]
+    (one,) = decode(str(found.details[MEASURED]).encode()).departed
+    silent = changed(one, trace=Trace())
+    for member in (one, silent, changed(silent, rebalance=0)):
+        why = why_of(way, member)
+        assert "join phase" not in why
+        assert "generation" not in why
+        assert ("(assumed)" in why) is ("session timeout" in why and not known)
+        assert "timeout 0.0 s" not in why
 
 
 @pytest.mark.parametrize(("late", "fenced"), [(-1, False), (0, True), (1_500, True), (1_501, False)])
