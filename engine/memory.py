@@ -116,9 +116,11 @@ def collected_rarely() -> Iterator[None]:
 
 
 def take_for_good() -> None:
-    """Exclude the present objects from later collections of cyclic garbage.
+    """Exclude the present objects from later collections of cyclic garbage; return what is free.
 
-    Young garbage is freed first. Freeing old garbage too would stop everything for half a second.
+    Young garbage is freed first. Freeing old garbage too would stop everything for half a second. Reading
+    history leaves much unused: 43 of 370 MB with 10,000 groups.
     """
     gc.collect(1)
     gc.freeze()
+    give_back()
