@@ -200,6 +200,7 @@ def _report_generation(
     planned = not causes or before.offset < 0 or _is_planned(causes[0].cause, change)
     if not planned and _may_disrupt(state, change):
         rolling_restarts.note_size(before, scene, state.cst)
+        rolling_restarts.note_lives(state.storm, every)
         found += storm.note_generation(state, scene, change, state.cst, causes)
     may_renew = change.left or before.empty.at >= 0
     renewed = bool(may_renew) and rolling_restarts.renewed(before, change, causes, state.cst)

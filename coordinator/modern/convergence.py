@@ -197,6 +197,7 @@ def _converged(state: GroupState, scene: Scene) -> list[Finding]:
     found += report.departed(state, scene, gone, found[0].id, state)
     found += _refilled(state, scene)
     remember(state, causes)
+    rolling_restarts.note_lives(state.storm, every)
     if known and not _is_own_step(state, change):
         found += storm.note_generation(state, scene, change, scene.ts, causes)
     found[0] = storm.marked(found[0], state.storm, began, renewed=renewed)

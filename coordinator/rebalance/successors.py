@@ -44,9 +44,11 @@ def causes(
     removed = at if ordered else at - 1
     now = [_expired(departure, removed) for departure in gone if _sure(departure) >= _LEAST]
     earlier, lately = _Predecessors(expired), _Predecessors(now)
-    found = []
+    ids, found = {str(one[0]) for one in (*expired, *now)}, []
     for member in change.joined:
-        if member.instance_id is not None or instance_of(member.client_id) != member.client_id:
+        # The number of a thread of Kafka Streams says nothing of its process; an id that is back does.
+        thread = instance_of(member.client_id) != member.client_id and member.member_id not in ids
+        if member.instance_id is not None or thread:
             continue
         found += _taken(lately, member, at) or _taken(earlier, member, at)
     state.rebalances.expired = [*earlier.left(), *lately.left()][-_KEPT:]

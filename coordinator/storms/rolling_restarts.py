@@ -6,6 +6,7 @@ longer count once it is complete: a roll-back that follows is another restart. T
 - the third one in a row
 - one in which the group became empty
 - one that leaves the group smaller than before: it may be stuck before its last member
+- one in which a process lived on and came back: that was blocked, not restarted
 """
 
 from __future__ import annotations
@@ -83,6 +84,12 @@ def follow(storm: StormState, *, empty: bool) -> None:
         storm.restarting = -1
     elif storm.restarting < 0 and storm.events and storm.events[-1][1] == Code.RESTART:
         storm.restarting = int(storm.events[-1][0])
+
+
+def note_lives(storm: StormState, causes: Iterable[CauseEntry]) -> None:
+    """End a restart if the causes of a rebalance say of a member that its process lived on."""
+    if any(one.cause is Cause.MEMBER_BLOCKED and one.confidence >= MAJORITY for one in causes):
+        storm.restarting = -1
 
 
 def forget(storm: StormState) -> None:

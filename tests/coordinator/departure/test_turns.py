@@ -5,7 +5,8 @@ import pytest
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from tests.coordinator.support.timeline import T0, Client, Topic, findings, of
+from tests.coordinator.support.epochs import SETTINGS, A, B, committing, pair
+from tests.coordinator.support.timeline import T0, Client, S, Topic, findings, of
 
 
 def in_turn(
@@ -112,3 +113,24 @@ def test_a_group_that_shrank_long_before_is_restarted_with_those_it_has() -> Non
         number, at = number + 2, at + 30_000
     (told,) = of(findings(topic), Kind.ROLLING_RESTART)
     assert told.details["restarted"] == 3
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_a_member_that_is_back_under_its_own_id_was_blocked_and_not_restarted(*, lives: bool) -> None:
+    """Both members of a group expire in turn; the second one comes back as itself, or as a new process."""
+    topic, epoch, back = pair(), 3, {A: A if lives else f"{A[:-1]}z", B: f"{B[:-1]}z"}
+    committing(topic, 3_000, 100_000, 1)
+    committing(topic, 3_000, 200_000, 0)
+    committing(topic, 122_000, 300_000, 1)
+    committing(topic, 222_000, 300_000, 0)
+    for at, gone, stays, part, kept in ((100_000, B, A, 1, 0), (200_000, A, back[B], 0, 1)):
+        topic.leave(at + S, gone, epoch)
+        topic.target(at + S, epoch)
+        topic.ack(at + S + 500, stays, epoch, (0, 1))
+        topic.join(at + 20_000, back[gone], epoch + 1, ())
+        topic.ack(at + 20_500, stays, epoch + 1, (kept,))
+        topic.ack(at + 21_000, back[gone], epoch + 1, (part,))
+        epoch += 2
+    found = findings(topic.sorted(), SETTINGS)
+    assert len(of(found, Kind.SESSION_TIMEOUT)) == 2
+    assert bool(of(found, Kind.ROLLING_RESTART)) is not lives
