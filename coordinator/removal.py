@@ -31,6 +31,8 @@ CLOSES_AFTER_MS = 2_000
 """A run of records is complete once nothing followed it for this long."""
 
 _SWEEP_MS = 600_000
+_LEAST_RETENTION_MS = 60_000
+"""Brokers keep offsets for a minute at least (`offsets.retention.minutes`)."""
 
 
 def becomes(held: PendingRemoval, row: Row) -> str | None:
@@ -104,14 +106,12 @@ def _causes(state: GroupState, scene: Scene, empty_ms: int) -> tuple[CauseEntry,
         why += f"; its offsets were removed {seconds(bare_ms)} before, as those of a deleted topic are; "
         why += "a group without offsets is removed at the next cleanup"
         return (CauseEntry(Cause.GROUP_EXPIRED, 0.7, why), CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.2, why))
-    if state.last_commit >= 0 and not assumed:
-        return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)
+    kept = empty_groups.kept_until(state, scene.settings) - retention
+    if state.last_commit >= 0 and assumed and scene.ts >= kept + _LEAST_RETENTION_MS:
+        # The brokers may keep offsets for less than is assumed.
+        return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.6, why), CauseEntry(Cause.GROUP_EXPIRED, 0.3, why))
     if state.last_commit >= 0:
-        # The brokers may keep offsets for less.
-        return (
-            CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.6, why),
-            CauseEntry(Cause.GROUP_EXPIRED, 0.3, why),
-        )
+        return (CauseEntry(Cause.GROUP_DELETED_BY_ADMIN, 0.8, why),)
     no_offsets = f"{why}; no commit of it was read: a group without offsets is cleaned up soon"
     return (
         CauseEntry(Cause.GROUP_EXPIRED, 0.5, no_offsets),
