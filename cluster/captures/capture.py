@@ -111,7 +111,10 @@ def read_capture(path: Path) -> Capture:
         with pq.ParquetFile(records) as file:
             schema, rows = file.schema_arrow, file.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
-        raise CaptureError(f"the capture {path} cannot be read as Parquet: {error}") from error
+        raise CaptureError(
+            f"the capture {path} cannot be read as Parquet: {str(error).rstrip('.')}. Make one with "
+            "`capture`: dumps of Kafka's own tools, and packed files, are none"
+        ) from error
     if lacking := [name for name in NEEDED if name not in schema.names]:
         raise CaptureError(f"the capture {path} lacks the columns {', '.join(lacking)} of the Kafka source")
     sightings, ends = (
