@@ -76,7 +76,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     phase: it sent heartbeats, so its application no longer polled. `usual_lull`: how long its lulls were
     before, which its commit intervals contain. `outlived`: for how long it had fallen silent before its
     generation while others went on; it rejoined all the same, so it lived, and its application may have
-    stalled. `assumed`: nobody said what its session timeout is.
+    stalled. `assumed`: nobody said what its session timeout is. `before`: for how long it
+    was a member before its generation.
     """
 
     session: int
@@ -109,6 +110,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     usual_lull: int = 0
     outlived: int = 0
     assumed: bool = False
+    before: int = 0
 
     @property
     def last_active(self) -> int:

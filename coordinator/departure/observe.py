@@ -133,6 +133,7 @@ def _departed(
         worked=cst - worked if trace.last < 0 < worked else -1,
         succeeded=member.member_id in succeeded,
         places=group.committed(member),
+        before=max(state.cst - member.joined_at, 0),
         outlived=_outlived(state, member) if trace.last < 0 < worked else 0,
     )
 

@@ -169,7 +169,11 @@ def _idleness(one: Departed, own: Sequence[int], siblings: Sequence[int], by: Fi
     if one.work != MAYBE_WORK:
         return _ALWAYS if one.work == HAD_WORK else 1 - _ALWAYS
     if not one.trace.commits:
-        return by.idle_never * by.went_on if one.went_on else by.idle_never
+        idle = by.idle_never * by.went_on if one.went_on else by.idle_never
+        # It committed nothing in the generations before either, in which one with work would have.
+        known = siblings or _USUAL_MS
+        works = (1 - idle) * max(sum([gap > one.before for gap in known]) / len(known), _ALWAYS)
+        return idle / (idle + works)
     unseen = by.idle_unseen if siblings else min(1 - _ALWAYS, 2 * by.idle_unseen)
     idle = _own_idleness(one.trace, own, one.since, by) if own else unseen
     return idle * by.went_on if one.went_on else idle

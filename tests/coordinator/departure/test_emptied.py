@@ -99,3 +99,13 @@ def test_a_lone_member_that_samples_saw_awaited_until_the_join_deadline_missed_t
     phase = (waited - 700, waited + 700)
     found = explain(Evidence(374_600, 0, gone, (), 0, 0, 300_000, session, phase=phase))
     assert found.ways[0][way] >= SURE
+
+
+def test_a_group_that_never_committed_is_not_dead_because_it_ends_soon_after_its_session() -> None:
+    """Its members had been there for minutes without a commit: one with work commits within seconds."""
+    new = Departed(45_000, 60_000, 51_000, Trace(), "java")
+    died, closed = (
+        explain(Evidence(51_000, 0, (one,) * 3, (), 0, 0, 60_000, 45_000)).ways[0][Way.DIED]
+        for one in (new, changed(new, before=300_000))
+    )
+    assert closed < 0.5 < died
