@@ -26,7 +26,7 @@ log = structlog.get_logger()
 FIRST_BATCH = 10
 AGAIN_S = 5.0
 """After which it is tried again where the storage failed: a try costs a full round of the sinks."""
-TURN_S = 0.2
+TURN_S = 1.0
 
 
 class Speaking:
