@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 # Between the library's answer to a heartbeat and its JoinGroup, where no poll is needed.
 _REJOIN_MS = 20.0
 _RECONNECT_MS = 500.0
+# retry.backoff.ms of Java and librdkafka by default.
+_RETRY_MS = 100.0
 # Of the logarithm of the time that a leader takes to assign.
 _ASSIGN_SPREAD = 1.3
 # From the client's start, and that of its own commit timer, to its JoinGroup: it must find its coordinator.
@@ -139,8 +141,11 @@ class Client:
         self.member, self.waiting, self._heard = "", True, None
         if self.alive and not self.lost:
             self.lost = True
-            if self.connected and self.beats is not None:
-                self.line.at(self.beats.first_after(self.line.now), self._return)
+            if self.connected:
+                # A newcomer has the answer to its JoinGroup, and backs off.
+                now = self.line.now
+                at = now + _RETRY_MS if self.beats is None else self.beats.first_after(now)
+                self.line.at(at, self._return)
 
     def on_load(self, generation: int) -> None:
         """Go on when the coordinator has loaded the group, or join again."""

@@ -5,7 +5,7 @@ Timers, as Kafka has them:
 - Session: armed by heartbeats, by the end of the join phase, by the sync, and by an accepted OffsetCommit
   (Stable or PreparingRebalance). Members that await JoinGroup or SyncGroup are exempt, new ones for 5 min.
 - Join deadline: the largest rebalance timeout of the members. Removes dynamic members that have not rejoined;
-  static ones stay. Begins again where no member has rejoined.
+  static ones stay. Begins again where these alone are left and none has rejoined.
 - Sync deadline: as long again from the end of the join phase, for members that never sent SyncGroup.
 - Initial delay: only from Empty, again while new members arrive, at most the rebalance timeout.
 
@@ -114,15 +114,18 @@ class Group(Coordinator):
     def _deadline(self, phase: Phase) -> None:
         if phase is not self.phase or self._deferred(self._deadline, phase):
             return
-        if not any(member.joined for member in self.members.values()):
-            self.line.at(self.line.now + self._timeout(), self._deadline, phase)
-            return
         missing = [m for m in self.members.values() if not m.joined and m.instance is None]
         for member in missing:
             self._forget(member, Removed.JOIN_DEADLINE, member.client.fault, held=True)
-        if self.leader not in self.members or not self.members[str(self.leader)].joined:
-            self.leader = next(m.id for m in self.members.values() if m.joined)
-        holder = missing or [m for m in self.members.values() if not m.joined]
+        rest = list(self.members.values())
+        joined = [m.id for m in rest if m.joined]
+        if rest and not joined:
+            # Static members alone, which are kept.
+            self.line.at(self.line.now + self._timeout(), self._deadline, phase)
+            return
+        if joined and self.leader not in joined:
+            self.leader = joined[0]
+        holder = missing or [m for m in rest if not m.joined]
         self._complete("deadline", holder[0].id if holder else "")
 
     def _initial(self, phase: Phase) -> None:

@@ -144,14 +144,42 @@ def test_a_deaf_static_member_is_kept_at_the_join_deadline(seed: int) -> None:
 
 @FAST
 @given(SEEDS)
-def test_the_join_deadline_begins_again_when_no_member_has_rejoined(seed: int) -> None:
+def test_the_join_deadline_begins_again_when_static_members_alone_are_left_and_none_has_rejoined(
+    seed: int,
+) -> None:
+    clients = [client("sarama", instance=f"i{n}" if n < 2 else None) for n in range(3)]
     deaf = [Step(60_000, Act.DEAF, n, 100_000) for n in range(2)]
-    kill = Step(61_000, Act.KILL, 2)
-    made = run(seed, [client("sarama")] * 3, *deaf, kill)
+    made = run(seed, clients, *deaf, Step(61_000, Act.KILL, 2))
     began = removal(made, 2).at
     phase = next(one for one in made.truth.phases if one.began == began)
     assert phase.ended - phase.began >= 2 * P or phase.ended >= EPOCH + 160_000
     assert all(gone.cause is not Removed.JOIN_DEADLINE for gone in made.truth.removals)
+
+
+@FAST
+@given(SEEDS)
+def test_the_join_deadline_empties_a_group_of_dynamic_members_of_which_none_has_rejoined(seed: int) -> None:
+    deaf = [Step(60_000, Act.DEAF, n, 100_000) for n in range(2)]
+    made = run(seed, [client("sarama")] * 3, *deaf, Step(61_000, Act.KILL, 2))
+    began = removal(made, 2).at
+    phase = next(one for one in made.truth.phases if one.began == began)
+    assert phase.ended - phase.began == pytest.approx(P, abs=1)
+    causes = [gone.cause for gone in made.truth.removals if gone.at == phase.ended]
+    assert causes == [Removed.JOIN_DEADLINE] * 2
+
+
+@FAST
+@given(SEEDS)
+def test_a_newcomer_that_is_removed_after_five_minutes_joins_again_at_once(seed: int) -> None:
+    """It waits for one whose rebalance timeout is longer, so that the record of the phase's end has it."""
+    clients = [client(poll=400_000, rebalance=400_000)] * 3
+    steps = (Step(60_000, Act.STALL, 1, 500_000), Step(63_000, Act.START, 2))
+    made = run(seed, clients, *steps, length=600_000)
+    new = [gone for gone in made.truth.removals if gone.client == 2 and not gone.seen]
+    assert [gone.cause for gone in new] == [Removed.EXPIRED]
+    phase = next(one for one in made.truth.phases if one.began < new[0].at < one.ended)
+    after = next(value for value in values(made) if value.generation == phase.generation)
+    assert len(after.members) == 2
 
 
 @FAST
