@@ -22,7 +22,7 @@ NEWCOMER_MS = 300_000
 MOST_SURVIVORS = 8
 """So many survivors speak for all: more say the same."""
 
-_SHORT_MS, _TIMERS = 500, 3
+_SHORT_MS, _AGAIN_MS, _TIMERS = 500, 100, 3
 
 NOT_BACK, SAME_PLACE, ELSEWHERE = 0, 1, 2
 """`Departed.returned`: whether, and where, a newcomer has taken a departed member's place."""
@@ -212,8 +212,11 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def may_lack_newcomer(self) -> bool:
-        """Whether a newcomer may have begun the phase, and was removed just before its deadline ended it."""
-        return not self.joined and not self.aborted and self.deadline >= NEWCOMER_MS
+        """Whether a newcomer may have begun the phase, and was removed just before its deadline ended it.
+
+        It joins again: before a later deadline, so that a record shows it.
+        """
+        return not self.joined and not self.aborted and 0 <= self.deadline - NEWCOMER_MS < _AGAIN_MS
 
     @property
     def least_phase(self) -> int:

@@ -47,8 +47,11 @@ BESIDE = 4
 _EDGES = (
     *(0.0, 30.0, 150.0, 400.0, 700.0, 1_000.0, 1_300.0, 1_700.0, 2_200.0, 2_700.0, 3_200.0, 4_000.0, 5_200.0),
     *(6_600.0, 8_500.0, 11_000.0, 14_000.0, 18_000.0, 23_000.0, 30_000.0, 40_000.0, 55_000.0, 75_000.0),
-    *(105_000.0, 150_000.0, 220_000.0, 330_000.0),
+    *(105_000.0, 150_000.0, 220_000.0, 330_000.0, 480_000.0, 700_000.0, 1_000_000.0, 1_500_000.0),
+    *(2_200_000.0, 3_200_000.0, 4_700_000.0, 7_000_000.0, 10_000_000.0, 15_000_000.0, 22_000_000.0),
 )
+# So long phases are thought of where a deadline may have begun again.
+_USUAL_MS = 330_000.0
 _LATE_MS, _BUSY_MS = 1_500.0, 30_000.0
 _POLL_MS = 150.0
 _AT_END_MS = 15.0
@@ -170,9 +173,10 @@ def grid_of(evidence: Evidence, quiet: int) -> Grid:
     if most < 0:
         # Rounded up, so that grids are made once.
         most = next((edge for edge in _EDGES if edge >= evidence.since), _EDGES[-1])
-        if not (evidence.aborted or evidence.is_emptied):
-            # A member that has not rejoined at the deadline is removed, and at least one had rejoined.
-            most = min(most, evidence.deadline + _DEADLINE_MS[1])
+        # A dynamic member that has not rejoined at the deadline is removed; static ones are awaited again.
+        longest = (evidence.deadline + _DEADLINE_MS[1]) * (1 + evidence.aborted)
+        again = evidence.aborted or (evidence.is_emptied and any(one.static for one in evidence.departed))
+        most = min(most, max(longest, _USUAL_MS) if again else longest)
     low = max(float(least), 0.0)
     last = max([trace.last for trace in evidence.survivors], default=-1)
     if last < 0 and evidence.withheld:

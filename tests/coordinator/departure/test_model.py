@@ -150,11 +150,25 @@ def test_a_dead_member_that_a_newcomer_replaced_holds_the_phase_to_the_end_of_it
     assert held_by(found) == 0
 
 
-def test_one_that_lived_and_did_not_rejoin_was_removed_at_the_join_deadline_whatever_its_silence() -> None:
+@pytest.mark.parametrize("deadline", [60_000, 900_000, 3_600_000])
+def test_one_that_lived_and_did_not_rejoin_was_removed_at_the_join_deadline_whatever_its_silence(
+    deadline: int,
+) -> None:
     """It committed to the end while the survivors waited for exactly the rebalance timeout."""
-    one = departed(90, 45_000, 60_000, family="franz-go")
-    evidence = held_for(60_000, one)
+    one = departed(90, 45_000, deadline, since=3 * deadline, family="franz-go")
+    evidence = held_for(deadline, one, since=3 * deadline)
     assert way(explain(evidence))[0] is Way.UNJOINED
+
+
+@pytest.mark.parametrize("poll", [120_000, 600_000, 1_800_000])
+def test_a_death_that_began_a_phase_which_a_stall_held_for_minutes_is_one(poll: int) -> None:
+    length = poll - 25_000
+    dead = departed(length + 45_000 + 900, 45_000, poll, since=3 * poll, went_on=True)
+    stalled = departed(poll + 300, 45_000, poll, since=3 * poll, went_on=True)
+    seen = replace(held_for(length, dead, stalled, since=3 * poll), joined=0)
+    found = explain(seen)
+    assert [way(found, place)[0] for place in (0, 1)] == [Way.DIED, Way.STALLED]
+    assert min(way(found, place)[1] for place in (0, 1)) >= SURE
 
 
 def test_no_phase_outlasts_its_deadline_so_the_dead_are_removed_there() -> None:
