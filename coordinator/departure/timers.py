@@ -284,7 +284,7 @@ def _waits_with_limit(
 
 
 def _before(one: Departed, client: Client, by: Fitted) -> tuple[int, float]:
-    """Return how much later its last poll was than its assignment, ms, and how likely it came before that."""
+    """Return how long before its assignment its last poll may have been, ms, and how likely it was then."""
     if not client.unpolled or one.worked < 0:
         return 0, 0.0
     after = (1 - by.unpolled) * (by.stalled_first if stalled_before(one) else 1.0)
