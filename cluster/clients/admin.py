@@ -130,13 +130,16 @@ class ClusterAdmin:
         topic = self.topic(name)
         return topic.partitions if topic else 0
 
-    def begin_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
-        """Give the first offset of each partition."""
-        return self._offsets(name, -2)
+    def begin_offsets(self, name: str = OFFSETS_TOPIC, *, partly: bool = False) -> dict[int, int]:
+        """Give the first offset of each partition; `partly`: of each that has a leader, if any has one."""
+        return self._offsets(name, -2, partly=partly)
 
-    def log_ends(self, name: str = OFFSETS_TOPIC) -> dict[int, tuple[int, int]]:
-        """Return partition -> (next offset, epoch of the leader that returned it; -1 if it returns none)."""
-        answers = self._answers(name, -1).items()
+    def log_ends(self, name: str = OFFSETS_TOPIC, *, partly: bool = False) -> dict[int, tuple[int, int]]:
+        """Return partition -> (next offset, epoch of the leader that returned it; -1 if it returns none).
+
+        `partly`: as above.
+        """
+        answers = self._answers(name, -1, partly=partly).items()
         return {p: (one.offset, -1 if one.leader_epoch is None else one.leader_epoch) for p, one in answers}
 
     def epoch_ends(self, topic: Topic, epochs: Mapping[int, int]) -> dict[int, int]:
@@ -315,20 +318,22 @@ class ClusterAdmin:
             )
         return answer
 
-    def _offsets(self, name: str, spec: int) -> dict[int, int]:
-        return {partition: answer.offset for partition, answer in self._answers(name, spec).items()}
+    def _offsets(self, name: str, spec: int, *, partly: bool = False) -> dict[int, int]:
+        return {p: answer.offset for p, answer in self._answers(name, spec, partly=partly).items()}
 
-    def _answers(self, name: str, spec: int) -> dict[int, Any]:
+    def _answers(self, name: str, spec: int, *, partly: bool = False) -> dict[int, Any]:
         from kafka import TopicPartition  # noqa: PLC0415
 
         topic = self.topic(name)
         leaders = topic.leaders if topic else ()
-        if led_by_none := [leader.partition for leader in leaders if leader.broker < 0]:
+        unled = topic.unled if topic else []
+        if unled and not (partly and len(unled) < len(leaders)):
             raise BrokerUnreachableError(
-                f"No broker leads {len(led_by_none)} of {len(leaders)} partitions of {name}: {led_by_none}.",
+                f"No broker leads {len(unled)} of {len(leaders)} partitions of {name}: {unled}.",
                 "Start the brokers that hold them: their groups have no coordinator until then.",
             )
-        wanted = {TopicPartition(name, leader.partition): spec for leader in leaders}
+        led = (leader.partition for leader in leaders if leader.broker >= 0)
+        wanted = {TopicPartition(name, partition): spec for partition in led}
         found = self._call(lambda: self._client.list_partition_offsets(wanted)) if wanted else {}
         return {place.partition: answer for place, answer in sorted(found.items())}
 

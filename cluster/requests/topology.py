@@ -35,3 +35,8 @@ class Topic:
     def partitions(self) -> int:
         """The number of partitions."""
         return len(self.leaders)
+
+    @property
+    def unled(self) -> list[int]:
+        """The partitions that no broker leads."""
+        return [leader.partition for leader in self.leaders if leader.broker < 0]

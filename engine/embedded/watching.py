@@ -61,16 +61,29 @@ class Onlooker(Protocol):
     def follows(self, census: Census, url: str | None) -> None:
         """Hear that history has been read and what comes is live. `url`: where the page is."""
 
+    def leads(self, partitions: Sequence[int]) -> None:
+        """Hear that partitions have a leader that had none at the start, and are not read all the same."""
+
     def probes(self, why: AccessDeniedError, url: str | None) -> None:
         """Hear that the topic may not be read, and that only what the probe sees is shown."""
 
 
 class _SameTopic(Asking):
-    """Asks now and then whether the topic is still the one that is read."""
+    """Asks now and then whether the topic is still the one that is read.
 
-    def __init__(self, properties: Mapping[str, str], facts: TopicFacts, every_s: float) -> None:
+    `leads` is told once of each partition that has a leader again.
+    """
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        facts: TopicFacts,
+        every_s: float,
+        leads: Callable[[Sequence[int]], None],
+    ) -> None:
         super().__init__(properties, "topic", every_s)
-        self._facts = facts
+        self._facts, self._leads = facts, leads
+        self._unled = set(facts.unled)
         self._change = ""
 
     def require(self) -> None:
@@ -87,6 +100,9 @@ class _SameTopic(Asking):
             self._change = "was recreated"
         elif found.partitions > facts.partitions:
             self._change = f"has {found.partitions} partitions now, and had {facts.partitions}"
+        elif led := sorted(self._unled.difference(found.unled)):
+            self._unled.difference_update(led)
+            self._leads(led)
 
 
 @dataclass(slots=True)
@@ -130,7 +146,8 @@ class Watch:
         """Return what the brokers say of the topic; of the cluster alone, and why, where we may not ask."""
         name = self.settings.source.topic
         try:
-            return await_topic(admin, name, self.stop, waits=self.onlooker.waits), None
+            waits = self.onlooker.waits
+            return await_topic(admin, name, self.stop, waits=waits, partly=True), None
         except AccessDeniedError as error:
             return TopicFacts(name, "", admin.cluster_id(), {}, {}), error
 
@@ -143,7 +160,7 @@ class Watch:
             ExitStack() as history,
             collected_rarely(),
             RecordReader(properties, reading, topic, FETCHING) as reader,
-            _SameTopic(properties, facts, self.settings.source.refresh.seconds) as same,
+            _SameTopic(properties, facts, self.settings.source.refresh.seconds, self.onlooker.leads) as same,
         ):
             # What history leaves stays: to walk through it again and again is a twentieth of the time.
             history.enter_context(uncollected())

@@ -18,7 +18,8 @@ class TopicFacts:
     """The topic at one moment; begins and ends are first and next offsets by partition.
 
     epochs: partition -> epoch of its leader, -1 where it is unknown. kept: partitions that others lead than
-    when `Marks` were made -> what the new leader has of what had been read.
+    when `Marks` were made -> what the new leader has of what had been read. unled: partitions that no broker
+    leads, of which nothing else is known.
     """
 
     name: str
@@ -28,11 +29,12 @@ class TopicFacts:
     ends: dict[int, int]
     epochs: dict[int, int] = field(default_factory=dict)
     kept: dict[int, Kept] = field(default_factory=dict)
+    unled: tuple[int, ...] = ()
 
     @property
     def partitions(self) -> int:
         """The number of partitions."""
-        return len(self.ends)
+        return len(self.ends) + len(self.unled)
 
     def filled(self) -> dict[int, int]:
         """Return the end offsets of the partitions that may hold records."""

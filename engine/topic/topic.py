@@ -35,18 +35,26 @@ WAIT_S = 2.0
 NO_MARKS = Marks()
 
 
-def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts | None:
-    """Return what the brokers say; None where the topic does not exist. Raises DependencyError."""
+def ask(
+    admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS, *, partly: bool = False
+) -> TopicFacts | None:
+    """Return what the brokers say; None where the topic does not exist. Raises DependencyError.
+
+    `partly`: also where some partitions have no leader.
+    """
     topic = admin.topic(name)
     if topic is None or not topic.partitions:
         return None
-    begins, log_ends = admin.begin_offsets(name), admin.log_ends(name)
+    begins, log_ends = admin.begin_offsets(name, partly=partly), admin.log_ends(name, partly=partly)
+    led = begins.keys() & log_ends.keys()
     places = marks.of(topic.id)
-    heard = {p: believed(place, places.get(p)) for p, place in log_ends.items()}
+    heard = {p: believed(place, places.get(p)) for p, place in log_ends.items() if p in led}
     ends, epochs = {p: end for p, (end, _) in heard.items()}, {p: epoch for p, (_, epoch) in heard.items()}
     asked = to_ask(places, epochs)
     kept = compared(places, admin.epoch_ends(topic, asked)) if asked else {}
-    return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept)
+    unled = tuple(one.partition for one in topic.leaders if one.partition not in led)
+    begins = {p: at for p, at in begins.items() if p in led}
+    return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept, unled)
 
 
 def _log_wait(name: str) -> None:
@@ -59,11 +67,16 @@ def await_topic(
     stop: threading.Event,
     marks: Marks = NO_MARKS,
     waits: Callable[[str], object] = _log_wait,
+    *,
+    partly: bool = False,
 ) -> TopicFacts | None:
-    """Return the facts once the topic exists; None when `stop` is set first. `waits` is called once."""
+    """Return the facts once the topic exists; None when `stop` is set first. `waits` is called once.
+
+    `partly`: see `ask`.
+    """
     is_said = False
     while not stop.is_set():
-        if facts := ask(admin, name, marks):
+        if facts := ask(admin, name, marks, partly=partly):
             return facts
         if not is_said:
             waits(name)

@@ -25,10 +25,10 @@ from rebalance_monitor.cli.output import Form, output_option
 from rebalance_monitor.cli.pipes import reader_is_gone
 from rebalance_monitor.cli.sources import Duration, Progress, connection_options, group_option, is_about
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
-from rebalance_monitor.coordinator.findings.wording import counted
+from rebalance_monitor.coordinator.findings.wording import counted, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rebalance_monitor.checkpoints.ledger import Snapshot
     from rebalance_monitor.cluster.errors import AccessDeniedError
@@ -176,6 +176,12 @@ class _Said:
     def begins(self, facts: "TopicFacts", size: int | None) -> None:
         records = sum(end - facts.begins.get(p, 0) for p, end in facts.ends.items())
         bytes_ = "" if size is None else f", {size / MB:,.1f} MB"
+        if facts.unled:
+            click.echo(
+                f"no broker leads {len(facts.unled)} of {facts.partitions} partitions of {facts.name} "
+                f"({ranges(facts.unled)}): their groups have no coordinator and are not shown",
+                err=True,
+            )
         click.echo(f"reading {facts.name} to its end: up to {counted(records, 'record')}{bytes_}", err=True)
         self._progress = Progress("read", records)
 
@@ -191,6 +197,10 @@ class _Said:
         left = census.groups - census.shown
         shown = f"; {census.shown:,} like the pattern of `--group`" if left else ""
         click.echo(f"{said}{shown}; times are UTC{_at(url)}", err=True)
+
+    def leads(self, partitions: "Sequence[int]") -> None:
+        again = f"a broker leads {counted(len(partitions), 'partition')} again ({ranges(partitions)})"
+        click.echo(f"{again}: start `watch` again to see the groups there", err=True)
 
     def probes(self, why: "AccessDeniedError", url: str | None) -> None:
         if self._progress:

@@ -20,17 +20,16 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING
+from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.cli.verbs.records.test_capture import come_and_go
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rebalance_monitor.lab.cluster.broker import LabBroker
-
 pytestmark = pytest.mark.broker
 TOPIC = "capture-tests"
-GROWS = "grows-under-watch"
+GROWS, HALF = "grows-under-watch", "led-by-halves"
 PROGRAM = str(Path(sys.executable).with_name("rebalance-monitor"))
 PATIENCE_S = 180
 
@@ -138,6 +137,32 @@ def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str)
         rest = process.stderr.read()
     assert process.returncode == ExitCode.UNREACHABLE
     assert f"{GROWS} has 3 partitions now, and had 2." in rest
+
+
+@pytest.mark.slow
+def test_partitions_that_no_broker_leads_are_said_and_the_others_are_watched() -> None:
+    """A broker is away that alone has one of two partitions; it comes back while the other is watched."""
+    with LabBroker(nodes=3) as cluster:
+        admin, (first, second, _) = AdminClient({"bootstrap.servers": cluster.bootstrap}), cluster.nodes
+        places = [[second.address.node], [first.address.node]]
+        admin.create_topics([NewTopic(HALF, 2, replica_assignment=places)])[HALF].result()
+        first.kill()
+
+        def is_unled() -> bool:
+            return bool(admin.list_topics(HALF, timeout=30).topics[HALF].partitions[1].leader < 0)
+
+        assert wait_until(is_unled, 120, 1)
+        of_topic = ["--set", f"source.topic={HALF}", "--set", "source.refresh=1s"]
+        command = [PROGRAM, "watch", "--bootstrap", cluster.bootstrap, *of_topic]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            left_out = next(process.stderr)
+            next(line for line in process.stderr if "1 partition," in line)
+            first.start()
+            again = next(line for line in process.stderr if "again" in line)
+            process.send_signal(signal.SIGINT)
+        assert f"no broker leads 1 of 2 partitions of {HALF} (1)" in left_out
+        assert "a broker leads 1 partition again (1)" in again
 
 
 def _thread(call: Callable[[], None], after_s: float) -> Timer:
