@@ -43,6 +43,10 @@ def server(answer: bytes, context: ssl.SSLContext | None = None) -> Iterator[int
                 with link, context.wrap_socket(link, server_side=True) if context else link as spoken:
                     spoken.recv(65_536)
                     spoken.sendall(answer)
+                    # What was not read when it closes resets the connection, and the answer is lost.
+                    spoken.shutdown(socket.SHUT_WR)
+                    while spoken.recv(65_536):
+                        pass
             except OSError:
                 return
 
