@@ -24,10 +24,11 @@ class Progress:
     """One batch. ends: partition -> next offset to read, None where the source does not say.
 
     stages: what took how long, s. lag_records: how many records the topic had beyond. state_store_memory:
-    bytes that the state takes in memory beside the coordinators.
+    bytes that the state takes in memory beside the coordinators. unled: partitions without a leader.
     """
 
     ends: Mapping[int, int] | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
     lag_records: int = 0
     state_store_memory: int = 0
+    unled: tuple[int, ...] = ()

@@ -43,6 +43,7 @@ from rebalance_monitor.engine.topic.guard import (
     lost_sentence,
     removed_unread,
     require_same,
+    unled_sentence,
 )
 from rebalance_monitor.engine.topic.leader_epochs import read_marks
 from rebalance_monitor.engine.topic.topic import TopicWatch, ask, await_topic
@@ -298,7 +299,8 @@ class Job:
         sight.check_ends(ends)
         watching.has_read(ends)
         if sight.is_sure:
-            self.outputs.notices.hold(Cause.BLIND, "")
+            unled = unled_sentence(self.settings.source.topic, progress.unled)
+            self.outputs.notices.hold(Cause.BLIND, unled)
         self.history(ends)
         if self.limit is None or self.options.available_now or not self.history.is_read:
             return False

@@ -195,7 +195,7 @@ class _Turns:
         self._number = kept.recovered.newest + 1
         self._last: Fed | None = None
         self._records = 0
-        self._kept_at = self._heard_at = time.monotonic()
+        self._kept_at = self._heard_at = self._led_at = time.monotonic()
 
     def turn(self) -> Progress:
         """Make one batch. Raises BrokerUnreachableError where no broker has answered for long, OSError."""
@@ -216,7 +216,9 @@ class _Turns:
         if self._records >= STATE_RECORDS or written - self._kept_at >= STATE_S:
             self._commit(fed)
         stages = {"read": read - began, "apply": applied - read, "write": written - applied}
-        return Progress(fed.until, stages, fed.lag or 0)
+        # A leader that has just died has a successor soon.
+        unled = fed.unled if read - self._led_at > AWAY_S else ()
+        return Progress(fed.until, stages, fed.lag or 0, unled=unled)
 
     def keep(self) -> None:
         """Keep the state of all that was applied: an orderly end. Raises OSError."""
@@ -229,6 +231,8 @@ class _Turns:
         self._records, self._kept_at = 0, time.monotonic()
 
     def _hear(self, fed: Fed) -> None:
+        if not fed.unled:
+            self._led_at = time.monotonic()
         if fed.lag is not None:
             self._heard_at = time.monotonic()
         elif (silent_s := time.monotonic() - self._heard_at) > AWAY_S:

@@ -3,7 +3,8 @@
 Before a batch the brokers are asked for the ends of the topic. Once these ends have been reached, every
 record that was readable at that time has been read, so silence until then is silence. That time is the
 batch's timestamp. An event "end of partition" is no proof: a quiet partition sends none. If the ends are not
-reached in time, or are unknown, the batch is limited: time goes on with records alone.
+reached in time, or are unknown, or a partition has no leader, the batch is limited: time goes on with records
+alone.
 
 The rate of reading can be capped (bytes of keys and values a second), because the topic's leaders serve the
 groups.
@@ -71,7 +72,8 @@ FETCHING = {
 class Fed:
     """One batch: its records, its timestamp (ms), and what that time is worth.
 
-    until: partition -> next offset. lag: offsets that are still to be read, None where no broker says.
+    until: partition -> next offset. lag: offsets that are still to be read, None where no broker says. unled:
+    partitions of which no leader says where they end.
     """
 
     records: tuple[pa.RecordBatch, ...]
@@ -79,6 +81,7 @@ class Fed:
     extent: Extent
     until: Mapping[int, int] = field(default_factory=dict)
     lag: int | None = None
+    unled: tuple[int, ...] = ()
 
 
 class Feed:
@@ -108,14 +111,15 @@ class Feed:
         ends = self._ends.ask(self._reader.reading.start)
         if gathers and (left := self._wait_left()) > 0:
             self._reader.take(left)
-        is_read = ends is not None and self._read_to(ends)
+        unled = () if ends is None else tuple(sorted(self._reader.reading.start.keys() - ends.keys()))
+        is_read = ends is not None and self._read_to(ends) and not unled
         self._ended = time.monotonic()
         self._due = self._ended + self._every_s
         extent = Extent.USUAL if is_read else Extent.LIMITED
         reading = self._reader.reading
         until = {**reading.start, **reading.reached}
         lag = None if ends is None else sum(max(end - until.get(p, end), 0) for p, end in ends.items())
-        return Fed(self._taken(), at, extent, until, lag)
+        return Fed(self._taken(), at, extent, until, lag, unled)
 
     def _await_records(self) -> bool:
         """Take the available records, at once if the batch is due; else wait for a first one and for others.

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 from rebalance_monitor.checkpoints.errors import OTHER_BROKERS, OTHERWISE, REBUILD
 from rebalance_monitor.checkpoints.state.manifest import ManifestError
 from rebalance_monitor.cluster.errors import DependencyError
-from rebalance_monitor.coordinator.findings.wording import counted
+from rebalance_monitor.coordinator.findings.wording import counted, ranges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from rebalance_monitor.engine.topic.facts import Look, TopicFacts
 
@@ -143,6 +143,16 @@ class SightCheck:
             "connector), and that Read on the topic is allowed. "
             "`rebalance-monitor doctor` tells them apart.",
         )
+
+
+def unled_sentence(topic: str, unled: Collection[int]) -> str:
+    """Say of which partitions nothing is read, "" where each has a leader."""
+    if not unled:
+        return ""
+    return (
+        f"no broker leads {counted(len(unled), 'partition')} of {topic} ({ranges(unled)}): their groups have "
+        "no coordinator, and nobody's silence is judged until they have one"
+    )
 
 
 def has_read(ends: Mapping[int, int], history: Mapping[int, int]) -> bool:

@@ -68,6 +68,11 @@ def test_brokers_that_do_not_say_where_the_topic_ends_make_the_batch_limited() -
     assert offsets(feed(Ends(None), [Message(0), eof(1)])) == ([0], 1_000, Extent.LIMITED)
 
 
+def test_partitions_that_nobody_leads_make_the_batch_limited_and_are_named() -> None:
+    found = feed(Ends({}), [Message(0), eof(1)]).next()
+    assert (found.extent, found.unled, found.lag) == (Extent.LIMITED, (0,), 0)
+
+
 def test_offsets_without_records_at_the_end_are_read_once_their_end_is_published() -> None:
     found = feed(Ends({0: 5}), [Message(0)], [eof(5)])
     assert offsets(found) == ([0], 1_000, Extent.USUAL)
