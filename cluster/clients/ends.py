@@ -57,12 +57,12 @@ class LogEnds:
         self._client.poll(0)
         wanted = set(partitions) - self._unled
         try:
-            return self._ends(wanted, timeout_s)
+            found = self._ends(wanted, timeout_s)
         except KafkaException:
             found = self._ends_of_each(wanted, timeout_s)
-        self._unled = (self._unled | wanted) - found.keys() if found else set()
-        self._again_at = time.monotonic() + AGAIN_S
-        return found or None
+            self._unled = (self._unled | wanted) - found.keys() if found else set()
+            self._again_at = time.monotonic() + AGAIN_S
+        return found if found or not partitions else None
 
     def _ends(self, wanted: Collection[int], timeout_s: float) -> dict[int, int]:
         from confluent_kafka import OFFSET_END, TopicPartition  # noqa: PLC0415 - as above
@@ -80,9 +80,11 @@ class LogEnds:
         from confluent_kafka import KafkaException  # noqa: PLC0415 - as above
 
         found: dict[int, int] = {}
-        for leader, led in self._by_leader(timeout_s).items():
+        led = self._by_leader(timeout_s)
+        led.pop(NO_LEADER, None)
+        for partitions in led.values():
             with suppress(KafkaException):
-                found |= self._ends(wanted & led, timeout_s) if leader != NO_LEADER else {}
+                found |= self._ends(wanted & partitions, timeout_s)
         return found
 
     def _by_leader(self, timeout_s: float) -> dict[int, set[int]]:
