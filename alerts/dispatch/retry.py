@@ -1,9 +1,9 @@
 """How often one way out is tried: a token bucket, and after a failure one attempt at a time. Pure.
 
-A failing integration gets one notification at a time, after a growing, jittered pause and never sooner than
-the service asked for. The others wait without an attempt (for refusals see alerts/dispatch/failing.py). A
-notification without an attempt has certainly not arrived. So an incident that opened and resolved meanwhile
-is not sent: the integration catches up with the present.
+A failing integration gets one notification at a time, after a growing, jittered pause, and not before the
+service's Retry-After unless that is more than five minutes away. The others wait without an attempt (for
+refusals see alerts/dispatch/failing.py). A notification without an attempt has certainly not arrived. So an
+incident that opened and resolved meanwhile is not sent: the integration catches up with the present.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_MS = 1_000
 LONGEST_PAUSE_MS = 300_000
-MAX_RETRY_AFTER_MS = 3_600_000
+"""Neither failures nor a service's Retry-After make a pause longer: a wrong date must not silence alerts."""
 BURST = 10
 MINUTE_MS = 60_000
 
@@ -72,8 +72,8 @@ class Pace:
         self.failing_since = now if self.failing_since < 0 else self.failing_since
         self.permanent, self.why = error.permanent, error.why
         pause = min(FIRST_PAUSE_MS * 2 ** min(self.failures - 1, 20), LONGEST_PAUSE_MS)
-        asked = min(round((error.retry_after_s or 0) * 1_000), MAX_RETRY_AFTER_MS)
-        self.next_try = now + max(round(pause * (0.5 + draw / 2)), asked)
+        asked = min((error.retry_after_s or 0) * 1_000, LONGEST_PAUSE_MS)
+        self.next_try = now + round(max(pause * (0.5 + draw / 2), asked))
 
     def hang(self, since: int) -> None:
         """Count an attempt without an answer since (ms) as a failure that goes on."""

@@ -7,6 +7,7 @@ errors say which service and which status, never where, and `quiet` turns the cl
 from __future__ import annotations
 
 import json
+import math
 import socket
 import ssl
 import time
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 MAX_ANSWER = 4_096
 """Bytes of an answer that are read; the rest is dropped with the connection."""
-MAX_RETRY_AFTER_S = 3_600.0
 LOOPBACK = ("all://localhost", "all://127.0.0.1", "all://[::1]")
 NO_SOCKS = "a SOCKS proxy needs the Python package socksio"
 RETRYABLE = frozenset({408, 423, 425, 429})
@@ -260,7 +260,10 @@ def is_page(content_type: str) -> bool:
 
 
 def retry_after(value: str | None, now_ms: int) -> float | None:
-    """Return the seconds that Retry-After (number or date) asks for, at most an hour, None if unreadable."""
+    """Return the seconds that Retry-After (number or date) asks for, None if unreadable or endless.
+
+    How many of them are waited is up to `alerts/dispatch/retry.py`.
+    """
     if not value:
         return None
     try:
@@ -270,7 +273,7 @@ def retry_after(value: str | None, now_ms: int) -> float | None:
             seconds = parsedate_to_datetime(value).timestamp() - now_ms / 1000
         except (ValueError, OverflowError):
             return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER_S) if seconds == seconds else None  # noqa: PLR0124 - NaN
+    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 REDIRECT = "a redirect, which is not followed: give the address behind it"

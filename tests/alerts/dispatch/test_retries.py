@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from rebalance_monitor.alerts.dispatch.retry import LONGEST_PAUSE_MS, Pace
 from rebalance_monitor.alerts.engine.decision import Reason
 from rebalance_monitor.alerts.messages.notification import Phase, SinkError
+from rebalance_monitor.alerts.sinks.http import retry_after
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from tests.alerts.support.findings import AT, finding
 from tests.alerts.support.play import BASE, MINUTE, ONLY_SLACK, SECOND, SLACK, Play, storm
 
 if TYPE_CHECKING:
-    import pytest
-
     from rebalance_monitor.alerts.dispatch.plan import Outgoing, WayOut
     from rebalance_monitor.alerts.engine.engine import Due
 
@@ -51,8 +52,15 @@ def test_retries_pause_longer_and_longer_and_as_long_as_the_service_asks() -> No
     assert pauses == sorted(pauses)
     assert pauses[0] <= 1_000
     assert pauses[-1] <= LONGEST_PAUSE_MS
-    pace.fail(SinkError("slow down", retry_after_s=1_000), now, 0.0)
-    assert pace.next_try == now + 1_000_000
+    pace.fail(SinkError("slow down", retry_after_s=299), now, 0.0)
+    assert pace.next_try == now + 299_000
+
+
+@pytest.mark.parametrize("asked", ["86400", "1e300", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_no_retry_after_silences_a_receiver_for_longer_than_five_minutes(asked: str) -> None:
+    pace = Pace()
+    pace.fail(SinkError("slow down", retry_after_s=retry_after(asked, AT)), AT, 0.0)
+    assert pace.next_try == AT + LONGEST_PAUSE_MS == AT + 300_000
 
 
 def test_an_integration_is_notified_no_faster_than_its_rate() -> None:

@@ -145,9 +145,9 @@ def test_one_member_of_an_alertmanager_cluster_is_enough(alertmanager: Alertmana
         ("7", 7.0),
         ("0.5", 0.5),
         ("-3", 0.0),
-        ("999999999", 3_600.0),
+        ("999999999", 999_999_999.0),
         ("nan", None),
-        ("inf", 3_600.0),
+        ("inf", None),
         ("soon", None),
         ("", None),
         (None, None),
@@ -155,9 +155,7 @@ def test_one_member_of_an_alertmanager_cluster_is_enough(alertmanager: Alertmana
         ("Thu, 99 Jan 1970 00:00:30 GMT", None),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_a_date_and_bounded(
-    value: str | None, seconds: float | None
-) -> None:
+def test_retry_after_is_read_as_seconds_or_a_date(value: str | None, seconds: float | None) -> None:
     assert retry_after(value, 10_000) == seconds
 
 
