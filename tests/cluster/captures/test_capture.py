@@ -186,6 +186,14 @@ def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> N
         list(read_capture(tmp_path / "c").sample_lines())
 
 
+def test_samples_come_by_time_however_they_lie_in_the_file(tmp_path: Path) -> None:
+    lines = [f'{{"at":{at},"number":{number}}}' for number, at in enumerate((5, 3, 3, 9, 4))]
+    write_capture(tmp_path / "c", [], Metadata(), lines, lines)
+    capture = read_capture(tmp_path / "c")
+    ordered = [lines[number] for number in (1, 2, 4, 0, 3)]
+    assert list(capture.sample_lines()) == list(capture.ends_lines()) == ordered
+
+
 @pytest.mark.parametrize("line", ["[]", '{"partitions":"50"}', '{"broker_values":{"max_message_bytes":"x"}}'])
 def test_metadata_of_other_types_are_damaged(tmp_path: Path, line: str) -> None:
     schema = RECORD_SCHEMA.with_metadata({METADATA_KEY: line.encode()})
