@@ -61,14 +61,17 @@ class Core:
         self._oldest = -1
         self._changed: set[int] = set()
         self._failed: list[tuple[int, Output]] = []
-        self._read = ReadOnce()
+        records = ReadOnce()
+        self._read = records.first
         known, nothing = stored or {}, Stored(-1, b"")
         self.shards: dict[int, OpenShard] = {}
         for shard in sorted(shards):
             kept = known.get(shard, nothing)
             # One that rested was kept some batches before, or never: the last batch's clock reached it too.
             kept = Stored(max(at, kept.now), kept.blob)
-            self.shards[shard] = OpenShard(plan, shard, 0, kept if kept.now >= 0 else None, read=self._read)
+            self.shards[shard] = OpenShard(
+                plan, shard, 0, kept if kept.now >= 0 else None, read=records.again
+            )
 
     def apply(self, records: Iterable[pa.RecordBatch], now: int, extent: Extent) -> Batch:
         """Apply one batch at its timestamp `now` (ms); `extent` says what that time is worth."""
@@ -77,9 +80,7 @@ class Core:
             # Records come in the order of their offsets: a shard's first one is its oldest.
             oldest = min(own[0].record_ts for own in rows.values())
             self._oldest = min(oldest, self._oldest) if self._oldest >= 0 else oldest
-        batch = batch_of(self._outputs(rows, now, newest, extent))
-        self._read.forget()
-        return batch
+        return batch_of(self._outputs(rows, now, newest, extent))
 
     def freeze(self) -> tuple[dict[int, Stored], set[int]]:
         """Return what is to be kept of the shards that changed since the last call, and which cannot be.

@@ -10,7 +10,6 @@ does not reach it. A record that breaks a coordinator is logged and skipped, as 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import structlog
@@ -29,8 +28,9 @@ from rebalance_monitor.coordinator.probe import sample
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, groups_seen
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
-from rebalance_monitor.decoders import Decoded, Failure, decode_batch, decode_record
+from rebalance_monitor.decoders import decode_batch
 from rebalance_monitor.engine.batch.batches import batch_of, publish_commits, with_lag
+from rebalance_monitor.engine.batch.read_once import ReadOnce
 from rebalance_monitor.engine.batch.step import Extent, OpenShard, Plan
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.timeline import Lane, timeline
@@ -57,8 +57,8 @@ Sample = TypeVar("Sample", ProbeSample, EndsSample)
 log = structlog.get_logger()
 # Fifty shards are open at once: small batches keep them in memory.
 BATCH_ROWS = 8_192
-# The records other than commits in fifty such batches, as a rule; some 30 MB at the most.
-_REMEMBERED, _REMEMBERED_BYTES = 4_096, 2_048
+READ_BYTES = 4 << 20
+"""The records other than commits in fifty such batches, as a rule."""
 
 
 def replay_capture(
@@ -80,7 +80,7 @@ def replay_capture(
     name = cluster if cluster is not None else capture.metadata.cluster_id
     replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
-        lanes = [Lane(shard, _decoded(stream, progress)) for shard, stream in streams.items()]
+        lanes = [Lane(shard, _decoded(stream, replay.records, progress)) for shard, stream in streams.items()]
         lines = capture.sample_lines()
         probed = Samples(_read_samples(lines, sample.from_json, capture.sightings, SIGHTING))
         asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends, SAMPLE_OF_ENDS))
@@ -190,6 +190,7 @@ class Replay:
     watch: Watch | None = None
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     summarise: bool = False
+    records: ReadOnce = field(default_factory=lambda: ReadOnce(READ_BYTES))
 
     def run(
         self, ticks: Iterator[Tick], probed: Samples[ProbeSample], asked: Samples[EndsSample]
@@ -263,7 +264,9 @@ class Replay:
 
     def _new(self, number: int) -> OpenShard:
         plan = Plan(self.settings, self.cluster, dict(self.history_until or {}))
-        made = self.shards[number] = OpenShard(plan, number, 0, None, summaries=self.summarise, read=_read)
+        made = self.shards[number] = OpenShard(
+            plan, number, 0, None, summaries=self.summarise, read=self.records.again
+        )
         return made
 
     def _learn(self, batch: Batch) -> None:
@@ -274,18 +277,10 @@ class Replay:
         self.summaries |= batch.groups
 
 
-def _read(key: bytes | None, value: bytes | None) -> Decoded | Failure:
-    """Read a record: its batch does so, and then its shard, where small ones are remembered until then."""
-    return (_remembered if len(value or b"") <= _REMEMBERED_BYTES else decode_record)(key, value)
-
-
-_remembered = lru_cache(_REMEMBERED)(decode_record)
-
-
 def _decoded(
-    stream: Iterator[pa.RecordBatch], progress: Callable[[int], None] | None
+    stream: Iterator[pa.RecordBatch], records: ReadOnce, progress: Callable[[int], None] | None
 ) -> Iterator[pa.RecordBatch]:
     for batch in stream:
-        yield decode_batch(batch, read=_read)
+        yield decode_batch(batch, read=records.first)
         if progress:
             progress(batch.num_rows)
