@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -286,6 +287,13 @@ def kept() -> dict[str, Any]:
     return found
 
 
+def taken(passes: list[dict[str, Figures]]) -> str:
+    """Return the line that says which passes come from earlier runs, and from where; "" where none does."""
+    counts = Counter(name for one in passes for name in one)
+    parts = ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+    return f"Passes taken from earlier runs ({OUT}; --afresh measures again): {parts}." if parts else ""
+
+
 def main() -> None:
     """Measure what is still to be measured of a plan, and print its table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -306,6 +314,8 @@ def main() -> None:
     if options.afresh:
         known.pop(key, None)
     passes = known.setdefault(key, {"versions": versions(), "passes": []})["passes"]
+    if said := taken(passes):
+        print(said, flush=True)
     passes += [{} for _ in range(options.passes - len(passes))]
     missing = programs.BINARIES.keys() - set(programs.given())
     wanted = [name for name in options.only or plan.contenders if name not in missing]
