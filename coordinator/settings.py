@@ -129,7 +129,7 @@ class DetectionSettings:
         for name, own in self.session_timeouts:
             if name == group:
                 return own, False
-        name = _SESSIONS.get(group_type, "session_timeout_848_ms")
+        name = SESSIONS.get(group_type, SESSIONS["consumer"])
         given: int | None = getattr(self, name)
         assumed = self.session_timeouts_unread or name not in self.known
         return (self.session_timeout_848_ms if given is None else given), assumed
@@ -149,4 +149,9 @@ _OVERRIDDEN = tuple(
 UNCONFIGURED = frozenset({"known", "session_timeouts", "session_timeouts_unread", "expected_churn"})
 """Fields of the settings that the job fills in, or that only a group's override has."""
 
-_SESSIONS = {"share": "session_timeout_share_ms", "streams": "session_timeout_streams_ms"}
+SESSIONS = {
+    "consumer": "session_timeout_848_ms",
+    "share": "session_timeout_share_ms",
+    "streams": "session_timeout_streams_ms",
+}
+"""Type of an epoch-based group -> the field that holds its session timeout."""

@@ -14,6 +14,7 @@ from rebalance_monitor.config.durations import Duration, written
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import (
+    SESSIONS,
     UNCONFIGURED,
     DetectionSettings,
     GroupOverride,
@@ -116,14 +117,16 @@ def origins(settings: DetectionSettings, section: detection.Detection) -> dict[s
     return found
 
 
-def origins_line(settings: DetectionSettings, section: detection.Detection) -> str:
-    """Return `origins` as one line."""
-    parts = [
-        f"{origin} " + ", ".join(f"{key_of(name)} {_given(settings, name)}" for name in values)
+def origins_line(
+    settings: DetectionSettings, section: detection.Detection, group_type: str | None = None
+) -> str:
+    """Return `origins` as one line; with `group_type` without what only groups of other types follow."""
+    others = () if group_type is None else {*SESSIONS.values()} - {SESSIONS.get(group_type)}
+    known = {
+        origin: [f"{key_of(name)} {_given(settings, name)}" for name in values if name not in others]
         for origin, values in origins(settings, section).items()
-        if values
-    ]
-    return "; ".join(parts)
+    }
+    return "; ".join(f"{origin} {', '.join(parts)}" for origin, parts in known.items() if parts)
 
 
 def _given(settings: DetectionSettings, name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, fields, replace
 
 import pytest
@@ -190,3 +191,16 @@ def test_each_value_of_the_cluster_has_one_origin_in_one_line() -> None:
         "configured offsets_retention 5ms; read max_message_bytes 2000, session_timeout_848 6s; "
         "assumed session_timeout_share 6s, session_timeout_streams 6s"
     )
+
+
+@pytest.mark.parametrize(
+    ("group_type", "timeouts"),
+    [("classic", ""), ("consumer", "_848"), ("share", "_share"), ("streams", "_streams")],
+)
+def test_of_one_group_the_line_has_no_timeouts_of_groups_of_other_types(
+    group_type: str, timeouts: str
+) -> None:
+    section = Detection()
+    line = origins_line(detection_settings(section), section, group_type)
+    assert re.findall(r"session_timeout(\w+)", line) == [timeouts] * bool(timeouts)
+    assert "offsets_retention 7d, max_message_bytes" in line

@@ -82,7 +82,6 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
     shards = known.partitions if known.partitions > 0 else USUAL_PARTITIONS
     shard = coordinator_partition(group, shards)
     detection = detection_settings(settings.detection, known)
-    origin = origins_line(detection, settings.detection)
     dossier = open_dossier(group, shard, detection, known.cluster_id)
     with capture.by_partition() as streams:
         # Without metadata the number of partitions is a guess: the group is looked for everywhere.
@@ -94,6 +93,7 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
     place = Place(shard, shards, leader_epoch=known.leader_epochs.get(shard, -1))
     if dossier.known is None:
         return None
+    origin = origins_line(detection, settings.detection, dossier.known.group_type)
     return identities_for(settings).explanation(explain(dossier, place, detection) | {"values": origin})
 
 
@@ -123,9 +123,8 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
             return None
         place, partitions = _asked(admin, dossier, shard, topic.partitions, name)
         found = explain(dossier, place, detection, partitions)
-        return identities_for(settings).explanation(
-            found | {"values": origins_line(detection, settings.detection)}
-        )
+        origin = origins_line(detection, settings.detection, dossier.known.group_type)
+        return identities_for(settings).explanation(found | {"values": origin})
 
 
 def _read(dossier: "Dossier", batches: "Iterable[pa.RecordBatch]") -> None:
