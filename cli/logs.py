@@ -5,7 +5,6 @@ nobody rolls what a process writes to stderr, a file of our own takes its place 
 """
 
 import logging
-import os
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -79,9 +78,11 @@ def _for_terminals() -> "Processor":
     """Return a renderer whose tracebacks show no local variables: those hold passwords."""
     import structlog
 
+    from rebalance_monitor.engine.outputs.console import takes_colours
+
     # Where rich is installed, structlog's own default shows them.
     return structlog.dev.ConsoleRenderer(
-        colors=not os.environ.get("NO_COLOR"), exception_formatter=structlog.dev.plain_traceback
+        colors=takes_colours(sys.stderr), exception_formatter=structlog.dev.plain_traceback
     )
 
 

@@ -6,7 +6,6 @@ keeps its traceback.
 """
 
 import gc
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -64,6 +63,8 @@ def _print_error(error: BaseException, code: ExitCode) -> None:
 
     import structlog
 
+    from rebalance_monitor.engine.outputs.console import takes_colours
+
     text = "interrupted" if code is ExitCode.INTERRUPTED else str(error)
     if isinstance(error, gaierror):
         text = f"a host's name is not known: {error.strerror}; check those configured, and `localhost`"
@@ -71,8 +72,7 @@ def _print_error(error: BaseException, code: ExitCode) -> None:
         text = f"{error.filename or 'a file or a connection'} cannot be used: {error.strerror or error}"
     if structlog.is_configured():
         structlog.get_logger().debug("where it came from", exc_info=error)
-    coloured = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
-    click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if coloured else None)
+    click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if takes_colours(sys.stderr) else None)
 
 
 def main() -> None:

@@ -91,10 +91,15 @@ def group_option(function: Callable[P, R]) -> Callable[P, R]:
     )(function)
 
 
+def is_like(group: str, pattern: str) -> bool:
+    """Whether a group's name matches a shell pattern, case and all."""
+    return fnmatchcase(group, pattern)
+
+
 def is_about(finding: "Finding", pattern: str) -> bool:
     """Whether a finding is about a group like the pattern, or about no group at all: the whole cluster."""
     names = [finding.group] if finding.group is not None else finding.groups
-    return not names or any(fnmatchcase(name, pattern) for name in names)
+    return not names or any(is_like(name, pattern) for name in names)
 
 
 class Duration(click.ParamType[float]):

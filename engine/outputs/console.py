@@ -52,11 +52,16 @@ def writer(stream: TextIO) -> Callable[[str], None]:
     return write
 
 
+def takes_colours(stream: TextIO) -> bool:
+    """Whether what is written there may be coloured: a terminal, and no NO_COLOR."""
+    return stream.isatty() and not os.environ.get("NO_COLOR")
+
+
 def renderer(form: str, stream: TextIO) -> Callable[[Finding], str]:
     """Return how findings are shown: `jsonl`, or readable lines."""
     if form == "jsonl":
         return lambda finding: safe_json(to_json(finding))
-    colour = stream.isatty() and not os.environ.get("NO_COLOR")
+    colour = takes_colours(stream)
     return lambda finding: line_of(finding, colour=colour)
 
 

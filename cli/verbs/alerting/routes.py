@@ -108,13 +108,11 @@ def _row(group: str, kind: "Kind", severity: "Severity", more: dict[str, str]) -
 
 def _severity(group: str, kind: "Kind", detection: "DetectionSettings") -> "Severity":
     """Return the severity that a finding of this kind opens with, overrides and `always_on` included."""
-    from fnmatch import fnmatchcase
-
     from rebalance_monitor.coordinator.findings.kind_table import KINDS
     from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 
-    always_on = any(fnmatchcase(group, pattern) for pattern in detection.always_on)
-    usual = Severity.CRITICAL if kind is Kind.GROUP_EMPTY and always_on else KINDS[kind].severity
+    is_urgent = kind is Kind.GROUP_EMPTY and detection.is_always_on(group)
+    usual = Severity.CRITICAL if is_urgent else KINDS[kind].severity
     return detection.severity_of(kind, group, usual)
 
 

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,14 @@ from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
 from rebalance_monitor.cli.pipes import reader_is_gone
-from rebalance_monitor.cli.sources import Duration, Progress, connection_options, group_option, is_about
+from rebalance_monitor.cli.sources import (
+    Duration,
+    Progress,
+    connection_options,
+    group_option,
+    is_about,
+    is_like,
+)
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 from rebalance_monitor.coordinator.findings.wording import counted, ranges
 
@@ -76,7 +82,7 @@ def command(
     _hush(context)
     from rebalance_monitor.engine.embedded.watching import Watch
 
-    is_shown = partial(fnmatchcase, pat=pattern)
+    is_shown = partial(is_like, pattern=pattern)
     watch = Watch(settings, identities_for(settings), _Said(), stop_on_signals(), most * MB, is_shown)
     shown = Shown(output, pattern, watch.stop.set)
     with _ended_after(duration, watch.stop.set):

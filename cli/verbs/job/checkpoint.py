@@ -14,6 +14,7 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings, storage_of
 from rebalance_monitor.cli.output import Form, output_option, write_rows
+from rebalance_monitor.cli.sources import is_like
 from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
@@ -110,11 +111,9 @@ def groups(config: Path | None, assignments: tuple[str, ...], pattern: str, outp
 
 
 def _groups(keys: "Iterable[StoredShard]", pattern: str) -> "Iterator[dict[str, object]]":
-    from fnmatch import fnmatchcase
-
     for key in keys:
         for name, state in key.groups():
-            if fnmatchcase(name, pattern):
+            if is_like(name, pattern):
                 yield {
                     "group": name,
                     "shard": key.shard,

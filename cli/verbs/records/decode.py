@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from rebalance_monitor.cli.sources import (
     capture_option,
     connection_options,
     group_option,
+    is_like,
     moment_option,
     span_of,
 )
@@ -108,8 +108,10 @@ class Only:
         """Whether a record's group is wanted; one whose key cannot be read is of no group."""
         if self.pattern == "*":
             return True
-        group = ((line["key"] or {}).get("data") or {}).get("group")
-        return group is not None and fnmatchcase(group, self.pattern)
+        named = (line["key"] or {}).get("data") or {}
+        # Keys of commits and classic groups name it otherwise than those of epoch-based groups.
+        group = named.get("group", named.get("groupId"))
+        return group is not None and is_like(group, self.pattern)
 
 
 def write_lines(

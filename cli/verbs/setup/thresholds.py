@@ -6,7 +6,6 @@ the start is marked.
 """
 
 from collections.abc import Iterator, Mapping
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import click
 
 from rebalance_monitor.cli.options import config_options, load_with_layers
 from rebalance_monitor.cli.output import Form, output_option, write_rows
+from rebalance_monitor.cli.sources import is_like
 
 if TYPE_CHECKING:
     from rebalance_monitor.config.detection import Detection
@@ -74,7 +74,7 @@ def _own(section: "Detection", group: str) -> dict[str, tuple[object, int, str]]
     """Return each key that a rule sets for the group, with its value and the rule's number and pattern."""
     found: dict[str, tuple[object, int, str]] = {}
     for number, rule in enumerate(section.groups):
-        if fnmatchcase(group, rule.pattern):
+        if is_like(group, rule.pattern):
             for key, value in rule.model_dump(exclude={"pattern"}, exclude_none=True).items():
                 found.setdefault(key, (value, number, rule.pattern))
     return found
@@ -83,7 +83,7 @@ def _own(section: "Detection", group: str) -> dict[str, tuple[object, int, str]]
 def _severities(section: "Detection", layers: Layers, group: str) -> Iterator[Row]:
     seen: set[str] = set()
     for number, one in enumerate(section.severity_overrides):
-        if one.kind not in seen and fnmatchcase(group, one.pattern):
+        if one.kind not in seen and is_like(group, one.pattern):
             seen.add(one.kind)
             by = _set_by(layers, "detection", "severity_overrides", f"[{number}] ({one.pattern})")
             yield _row(f"severity of {one.kind}", one.severity, by)
@@ -91,7 +91,7 @@ def _severities(section: "Detection", layers: Layers, group: str) -> Iterator[Ro
 
 def _patterns(section: "Detection", layers: Layers, group: str) -> Iterator[Row]:
     for name in ("always_on", "expected_pause"):
-        pattern = next((one for one in getattr(section, name) if fnmatchcase(group, one)), None)
+        pattern = next((one for one in getattr(section, name) if is_like(group, one)), None)
         entry = "" if pattern is None else f" ({pattern})"
         yield _row(name, "no" if pattern is None else "yes", _set_by(layers, "detection", name, entry))
 

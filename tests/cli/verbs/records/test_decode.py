@@ -69,6 +69,16 @@ def test_what_is_asked_for_is_a_selection_of_all_lines(
         assert lines_of(records, folder, capsys, *flags)[1] == wanted, flags
 
 
+def test_records_of_every_type_of_group_are_found_by_their_groups_name(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    capture = str(Path(__file__).parents[3] / "fixtures" / "scenarios" / "java-4.1.1" / "capture")
+    assert run(["decode", "--capture", capture, "--group", "sigkill.*"]) == 0
+    lines = [json.loads(line)["key"] for line in capsys.readouterr().out.splitlines()]
+    assert {line["type"] for line in lines} >= {1, 2, 3, 5, 6, 7, 8}
+    assert all(name.startswith("sigkill.") for line in lines for name in [*line["data"].values()][:1])
+
+
 def test_unreadable_records_are_lines_with_their_bytes_and_end_with_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
