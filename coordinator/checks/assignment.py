@@ -317,7 +317,7 @@ def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]] | Non
         owners=tuple(
             member
             for member, count in zip(state.members, unread, strict=True)
-            if count or not twice.isdisjoint(_places(member))
+            if count or (twice and not twice.isdisjoint(_places(member)))
         ),
         unread=sum(unread),
         twice=len(twice),

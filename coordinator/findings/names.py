@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from rebalance_monitor.coordinator.findings.finding import MEASURED, from_dict, to_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, MemberEntry
 
 MAX_BYTES = 500
@@ -40,9 +38,7 @@ def short(text: str, limit: int = MAX_BYTES) -> str:
 
 def bounded(finding: Finding) -> Finding:
     """Return the finding with its long texts cut."""
-    if all(map(_fits, _names(finding))) and all(
-        _fits(text, MAX_SENTENCE_BYTES) for text in _sentences(finding)
-    ):
+    if _all_fit(_names(finding), MAX_BYTES) and _all_fit(_sentences(finding), MAX_SENTENCE_BYTES):
         return finding
     return from_dict(_cut(to_dict(finding)))
 
@@ -52,22 +48,25 @@ def _fits(text: str, limit: int = MAX_BYTES) -> bool:
     return len(text) * _UTF8_BYTES <= limit or (len(text) <= limit and text.isascii())
 
 
-def _names(finding: Finding) -> Iterator[str]:
-    """Yield every name of a finding that a record, a client or an administrator chose."""
-    yield from filter(None, (finding.group, finding.protocol_type, finding.protocol, finding.state))
-    yield from filter(None, (finding.leader, finding.previous_leader))
-    yield from finding.groups
-    yield from finding.topics
+def _all_fit(texts: list[str], limit: int) -> bool:
+    # Without a call for each: hardly any is long.
+    longest = max(map(len, texts), default=0)
+    return longest * _UTF8_BYTES <= limit or all(_fits(text, limit) for text in texts)
+
+
+def _names(finding: Finding) -> list[str]:
+    """Return every name of a finding that a record, a client or an administrator chose."""
+    names = [finding.group, finding.protocol_type, finding.protocol, finding.state, finding.leader]
+    names += (finding.previous_leader, *finding.groups, *finding.topics)
     entries: tuple[CauseEntry | MemberEntry, ...] = (*finding.causes, *finding.members)
     for entry in entries:
-        yield from filter(None, (entry.member_id, entry.client_id, entry.host, entry.instance_id))
+        names += (entry.member_id, entry.client_id, entry.host, entry.instance_id)
+    return list(filter(None, names))
 
 
-def _sentences(finding: Finding) -> Iterator[str]:
-    yield from (cause.why for cause in finding.causes)
-    yield from (
-        value for name, value in finding.details.items() if isinstance(value, str) and name != MEASURED
-    )
+def _sentences(finding: Finding) -> list[str]:
+    said = [value for name, value in finding.details.items() if isinstance(value, str) and name != MEASURED]
+    return [*said, *(cause.why for cause in finding.causes)]
 
 
 def _cut(content: Any, limit: int = MAX_BYTES) -> Any:  # noqa: ANN401 - JSON

@@ -13,7 +13,7 @@ from rebalance_monitor.coordinator.checks import assignment, unsubscribed_topics
 from rebalance_monitor.coordinator.deadlines import silent_members, stuck_rebalances
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lifecycle import empty_groups
-from rebalance_monitor.coordinator.state.group_state import Emptiness, GroupState, Rebalances
+from rebalance_monitor.coordinator.state.group_state import GroupState
 from rebalance_monitor.coordinator.storms import storm as storm_module
 
 if TYPE_CHECKING:
@@ -30,16 +30,12 @@ def begin_anew(state: GroupState, scene: Scene, group_type: str) -> list[Finding
 
 def _forget(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
-    known = GroupState() if state.group_type else state
-    empty = known.empty
+    if not state.group_type:
+        # One of which no record was read yet; what came before its first record stays.
+        state.group_type, state.dirty = group_type, True
+        return
     fresh = GroupState(
-        group_type=group_type,
-        last_commit=known.last_commit,
-        last_summary=state.last_summary,
-        dirty=True,
-        rebalances=Rebalances(migrated=known.rebalances.migrated),
-        empty=Emptiness(empty.incident, empty.at, empty.is_reported),
-        positions=state.positions,
+        group_type=group_type, last_summary=state.last_summary, dirty=True, positions=state.positions
     )
     for name in GroupState.__struct_fields__:
         setattr(state, name, getattr(fresh, name))

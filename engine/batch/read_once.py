@@ -12,7 +12,7 @@ from rebalance_monitor.decoders import decode_record
 if TYPE_CHECKING:
     from rebalance_monitor.decoders import Decoded, Failure
 
-MOST_BYTES = 1 << 20
+MOST_BYTES = 1 << 22
 """What waits for its second reading: records of so many bytes, and some four times that as objects."""
 
 
