@@ -17,7 +17,7 @@ from rebalance_monitor.cli.logs import LEVELS, configure
 from rebalance_monitor.cli.registry import LazyGroup
 
 PROGRAM = "rebalance-monitor"
-COLLECT_AFTER = 50_000
+COLLECT_AFTER = 250_000
 """New objects between two collections of cyclic garbage: imports make many and no garbage."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

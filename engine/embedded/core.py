@@ -56,7 +56,7 @@ class Core:
         stored: Mapping[int, Stored] | None = None,
         at: int = -1,
     ) -> None:
-        self._plan = plan
+        self.plan = plan
         self._bytes: dict[int, int] = {}
         self._oldest = -1
         self._changed: set[int] = set()
@@ -73,14 +73,19 @@ class Core:
                 plan, shard, 0, kept if kept.now >= 0 else None, read=records.again
             )
 
-    def apply(self, records: Iterable[pa.RecordBatch], now: int, extent: Extent) -> Batch:
-        """Apply one batch at its timestamp `now` (ms); `extent` says what that time is worth."""
+    def apply(
+        self, records: Iterable[pa.RecordBatch], now: int, extent: Extent, *, ticks: bool = True
+    ) -> Batch:
+        """Apply one batch at its timestamp `now` (ms); `extent` says what that time is worth.
+
+        `ticks`: deadlines are judged after the records, and groups are summarised.
+        """
         rows, newest = self._by_shard(records)
         if rows:
             # Records come in the order of their offsets: a shard's first one is its oldest.
             oldest = min(own[0].record_ts for own in rows.values())
             self._oldest = min(oldest, self._oldest) if self._oldest >= 0 else oldest
-        return batch_of(self._outputs(rows, now, newest, extent))
+        return batch_of(self._outputs(rows, now, newest, extent, ticks=ticks))
 
     def freeze(self) -> tuple[dict[int, Stored], set[int]]:
         """Return what is to be kept of the shards that changed since the last call, and which cannot be.
@@ -108,7 +113,7 @@ class Core:
         return Census(len(self.shards), len(groups), shown, sum(1 for group in groups if group.members), age)
 
     def _outputs(
-        self, rows: dict[int, list[Row]], now: int, newest: int, extent: Extent
+        self, rows: dict[int, list[Row]], now: int, newest: int, extent: Extent, *, ticks: bool
     ) -> Iterator[tuple[int, Output]]:
         """Yield what each shard gives; `rows` is emptied on the way."""
         yield from self._failed
@@ -119,7 +124,7 @@ class Core:
             if not own:
                 resting.append(number)
             is_catching_up = shard.state.catching_up_until is not None
-            outputs = shard.advance(own, now, ticks=True, newest=newest, extent=extent)
+            outputs = shard.advance(own, now, ticks=ticks, newest=newest, extent=extent)
             if own or is_catching_up or len(outputs) > 1:
                 # The clock alone gives the shard's counters, and nothing else where no group is due; it is
                 # counted while the shard waits for the rest of its history.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import tempfile
 import time
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -23,7 +22,7 @@ from rebalance_monitor.engine.batch.batches import BatchKey
 from rebalance_monitor.engine.batch.step import Extent, Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.embedded.core import Core
-from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
+from rebalance_monitor.engine.embedded.feed import FETCHING, Feed
 from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected, without_pandas
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import Storage
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rebalance_monitor.config.model import Settings
+    from rebalance_monitor.engine.batch.batches import Batch
     from rebalance_monitor.engine.embedded.core import Census
     from rebalance_monitor.engine.outputs.identities import Identities
     from rebalance_monitor.engine.outputs.sinks import Sink
@@ -154,39 +154,47 @@ class Watch:
     def _follow(self, plan: Plan, facts: TopicFacts, outputs: Outputs) -> None:
         """Read the topic to its end, and on."""
         properties, topic = self.settings.kafka.client_properties(), facts.name
-        core, is_live, every_s = Core(plan, facts.ends), False, self.settings.trigger.seconds
+        core, every_s = Core(plan, facts.ends), self.settings.trigger.seconds
         reading = Reading(behind(facts.begins, self.settings.source.skip, facts.ends))
-        with (
-            ExitStack() as history,
-            collected_rarely(),
-            RecordReader(properties, reading, topic, FETCHING) as reader,
-            _SameTopic(properties, facts, self.settings.source.refresh.seconds, self.onlooker.leads) as same,
-        ):
-            # What history leaves stays: to walk through it again and again is a twentieth of the time.
-            history.enter_context(uncollected())
+        same = _SameTopic(properties, facts, self.settings.source.refresh.seconds, self.onlooker.leads)
+        with same, RecordReader(properties, reading, topic, FETCHING) as reader:
             feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
-            while not self.stop.is_set():
-                same.require()
-                self._turn(core, feed.next, outputs)
-                self.records = reading.rows
-                if not is_live:
-                    self.onlooker.reads(reading.rows)
-                    is_live = has_read(reading.reached, plan.catching_up)
-                    if is_live:
-                        self.onlooker.follows(core.census(wall_ms(), self.is_shown), outputs.serving.url)
-                        take_for_good()
-                        history.close()
+            # What history leaves stays: to walk through it again and again is a twentieth of the time.
+            with uncollected():
+                while not (self.stop.is_set() or self._has_caught_up(core, feed, reading, outputs)):
+                    same.require()
+            take_for_good()
+            with collected_rarely():
+                while not self.stop.is_set():
+                    same.require()
+                    with uncollected():
+                        one = feed.next()
+                        self._tell(outputs, core.apply(one.records, one.now, one.extent))
+                    self.records = reading.rows
+
+    def _has_caught_up(self, core: Core, feed: Feed, reading: Reading, outputs: Outputs) -> bool:
+        """Take one batch of history, without the clock; then, with the last one, what stands by the clock."""
+        one = feed.next()
+        batch = core.apply(one.records, one.now, one.extent, ticks=False)
+        self.records = reading.rows
+        self.onlooker.reads(reading.rows)
+        is_read = has_read(reading.reached, core.plan.catching_up)
+        if is_read:
+            self.onlooker.follows(core.census(wall_ms(), self.is_shown), outputs.serving.url)
+        self._tell(outputs, batch)
+        if is_read:
+            self._tell(outputs, core.apply((), one.now, one.extent))
+        return is_read
 
     def _probe(self, plan: Plan, outputs: Outputs) -> None:
         """Go on with what the probe sees: groups that rebalance, for how long, and brokers that are away."""
         core = Core(plan, ())
         while not self.stop.wait(self.settings.trigger.seconds):
-            self._turn(core, lambda: Fed((), wall_ms(), Extent.LIMITED), outputs)
+            with uncollected():
+                self._tell(outputs, core.apply((), wall_ms(), Extent.LIMITED))
 
-    def _turn(self, core: Core, fed: Callable[[], Fed], outputs: Outputs) -> None:
-        with uncollected():
-            one = fed()
-            outputs.writer.apply(BatchKey(QUERY, self.batches), core.apply(one.records, one.now, one.extent))
+    def _tell(self, outputs: Outputs, batch: Batch) -> None:
+        outputs.writer.apply(BatchKey(QUERY, self.batches), batch)
         self.batches += 1
 
 
