@@ -78,7 +78,7 @@ def _for_terminals() -> "Processor":
     """Return a renderer whose tracebacks show no local variables: those hold passwords."""
     import structlog
 
-    from rebalance_monitor.engine.outputs.console import takes_colours
+    from rebalance_monitor.engine.outputs.colours import takes_colours
 
     # Where rich is installed, structlog's own default shows them.
     return structlog.dev.ConsoleRenderer(

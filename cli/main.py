@@ -15,6 +15,7 @@ import click
 from rebalance_monitor.cli.exit_codes import ExitCode, exit_code_of
 from rebalance_monitor.cli.logs import LEVELS, configure
 from rebalance_monitor.cli.registry import LazyGroup
+from rebalance_monitor.engine.outputs.colours import is_plain, takes_colours
 
 PROGRAM = "rebalance-monitor"
 COLLECT_AFTER = 250_000
@@ -37,8 +38,11 @@ CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     type=click.Path(path_type=Path, dir_okay=False),
     help="A log file, in place of stderr; it rolls at 50 MB, five are kept.",
 )
-def cli(log_level: str, log_file: Path | None) -> None:
+@click.pass_context
+def cli(context: click.Context, log_level: str, log_file: Path | None) -> None:
     """Say which Kafka consumer group is rebalancing, why, whose fault it is, and when it is over."""
+    if is_plain():
+        context.color = False
     configure(log_level, log_file)
 
 
@@ -62,8 +66,6 @@ def _print_error(error: BaseException, code: ExitCode) -> None:
     from socket import gaierror
 
     import structlog
-
-    from rebalance_monitor.engine.outputs.console import takes_colours
 
     text = "interrupted" if code is ExitCode.INTERRUPTED else str(error)
     if isinstance(error, gaierror):

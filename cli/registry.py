@@ -73,16 +73,17 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the verb. An argument too many is mostly the folder of a capture."""
+        """Run the verb. An argument too many is mostly a broker, or the folder of a capture."""
         try:
             with patient():
                 return super().invoke(ctx)
         except click.UsageError as error:
-            options = error.ctx.command.params if error.ctx else ()
-            if "unexpected extra arg" in error.message and any("--capture" in one.opts for one in options):
-                raise click.UsageError(
-                    f"{error.message}. A capture is named by --capture.", error.ctx
-                ) from None
+            options = {name for one in error.ctx.command.params for name in one.opts} if error.ctx else set()
+            extra = error.message.partition("unexpected extra arg")[2]
+            for mark, what, option in ((":", "broker", "--bootstrap"), ("", "capture", "--capture")):
+                if extra and mark in extra and option in options:
+                    hint = f"{error.message}. A {what} is named by {option}."
+                    raise click.UsageError(hint, error.ctx) from None
             raise
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

@@ -37,7 +37,10 @@ Check = Callable[["Settings"], Result]
 
 def run_checks(settings: "Settings") -> Iterator[Result]:
     """Yield the results in order; checks of the broker come only where one answers."""
+    is_spark = settings.engine == "spark"
     for name, check in LOCAL.items():
+        if name in OF_SPARK and not is_spark:
+            continue
         yield _guarded(name, lambda check=check: check(settings))  # type: ignore[misc] # bound now
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 
@@ -57,7 +60,7 @@ def run_checks(settings: "Settings") -> Iterator[Result]:
         for name, asks in REMOTE.items():
             seen.append(_guarded(name, lambda asks=asks: asks(admin, settings)))  # type: ignore[misc] # bound now
             yield seen[-1]
-        if all(result.ok or result.optional for result in seen):
+        if is_spark and all(result.ok or result.optional for result in seen):
             yield _guarded(CHECK, lambda: through_spark(admin, settings))
 
 
@@ -226,3 +229,5 @@ LOCAL: dict[str, Check] = {
     "Spark internal-topic switch": blind_trap,
     "storage": storage,
 }
+OF_SPARK = frozenset({"java", "jars", "java client", "Spark internal-topic switch"})
+"""What `engine: embedded` needs none of."""

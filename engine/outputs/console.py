@@ -1,13 +1,11 @@
 """A finding as one line for people: when, how bad, which group, what, why.
 
-Colours only where the stream is a terminal, and NO_COLOR is not set. Names come from clients: control
-characters are shown, not sent.
+Names come from clients: control characters are shown, not sent.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import TYPE_CHECKING
@@ -18,6 +16,7 @@ from rebalance_monitor.alerts.messages.measures import key_rows
 from rebalance_monitor.coordinator.findings.finding import to_json
 from rebalance_monitor.coordinator.findings.kinds import Severity
 from rebalance_monitor.coordinator.findings.wording import likely
+from rebalance_monitor.engine.outputs.colours import takes_colours
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,11 +49,6 @@ def writer(stream: TextIO) -> Callable[[str], None]:
         stream.flush()
 
     return write
-
-
-def takes_colours(stream: TextIO) -> bool:
-    """Whether what is written there may be coloured: a terminal, and no NO_COLOR."""
-    return stream.isatty() and not os.environ.get("NO_COLOR")
 
 
 def renderer(form: str, stream: TextIO) -> Callable[[Finding], str]:

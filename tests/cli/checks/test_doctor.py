@@ -72,6 +72,14 @@ def test_a_broker_that_is_away_is_one_problem_with_a_remedy(
     assert "→ Check `kafka.bootstrap_servers`" in text
 
 
+def test_the_embedded_engine_is_asked_for_nothing_of_java_and_spark(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run(["doctor", "--bootstrap", "127.0.0.1:1", "--set", "engine=embedded", "-o", "json"]) == 1
+    seen = {line["check"] for line in json.loads(capsys.readouterr().out)}
+    assert seen == {"configuration", "python", "packages", "login", "storage", "broker"}
+
+
 @pytest.mark.broker
 @pytest.mark.spark
 @pytest.mark.parametrize(("sees", "verdict", "code"), [("true", "ok", 0), ("false", "problem", 1)])
