@@ -79,6 +79,7 @@ def problem_of(error: "Unanswered") -> Exception:
 
 def from_tables(settings: "Settings", folder: str) -> "Answers":
     """Return what a job's tables say. Raises DependencyError where there are none."""
+    from rebalance_monitor.alerts.messages.text import moment
     from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.dashboard.tables.findings_table import read_newest
     from rebalance_monitor.dashboard.tables.groups_table import read_groups, restored
@@ -104,7 +105,10 @@ def from_tables(settings: "Settings", folder: str) -> "Answers":
     # The moment of the newest thing said, for what is counted back from now.
     last = max((finding.at for finding in found), default=-1)
     snapshot.apply(Update(now=last, wall=last))
-    return LocalAnswers(Api(snapshot, TablePast(storage.findings), live=False), str(folder))
+    # A monitor that was killed wrote its groups a minute ago at most; one that was stopped, as it stopped.
+    written = snapshot.known.kept_at
+    where = f"{folder} (groups as of {moment(written)})" if written >= 0 else str(folder)
+    return LocalAnswers(Api(snapshot, TablePast(storage.findings), live=False), where)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from rebalance_monitor.checkpoints.storage.sealed import parsed
 from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.lag.committing import Committing
 from rebalance_monitor.dashboard.tables.parquet import parquet_bytes, parquet_file
 from rebalance_monitor.dashboard.view.group_view import GroupView
 from rebalance_monitor.dashboard.view.incidents import Incident, Incidents
@@ -144,10 +145,12 @@ def read_groups(folder: Place) -> Known:
     meta = parsed((file.schema_arrow.metadata or {}).get(_META, b"{}"))
     if meta.get("schema") != SCHEMA:
         return Known()
-    rows = file.read(columns=["group", "summary"]).to_pylist()
+    rows = file.read(columns=["group", "summary", "last_commit"]).to_pylist()
     groups = {row["group"]: GroupView(row["group"], json.loads(row["summary"])) for row in rows}
+    # A summary is of the group's last change, which may be weeks before its last commit.
+    committing = {row["group"]: Committing(row["last_commit"]) for row in rows if row["last_commit"] >= 0}
     incidents = Incidents(open={one.id: one for one in map(_taken, meta["open"])})
-    return Known(groups=groups, incidents=incidents, kept_at=int(meta.get("at", -1)))
+    return Known(groups=groups, incidents=incidents, kept_at=int(meta.get("at", -1)), committing=committing)
 
 
 def restored(known: Known, findings: Sequence[Finding]) -> Known:
@@ -180,6 +183,7 @@ def restored(known: Known, findings: Sequence[Finding]) -> Known:
         incidents=incidents,
         others=tuple(others[-GroupView.KEPT :]),
         findings_held=len(findings),
+        committing={name: newest for name, newest in known.committing.items() if name in groups},
     )
 
 

@@ -293,6 +293,16 @@ def test_the_groups_table_holds_every_group_with_its_incidents(tmp_path: Path) -
     }
 
 
+def test_a_group_that_only_committed_since_its_last_change_keeps_its_last_commit(tmp_path: Path) -> None:
+    update = next(one for one in all_updates() if len(one.groups) > 1)
+    first, second = list(update.groups)[:2]
+    known = Known(cluster="c").after(update).after(Update(committing={first: Committing(10**14)}))
+    GroupsTable(tmp_path).write(known, at=77)
+    again = restored(read_groups(tmp_path), [])
+    assert again.last_commit(first) == 10**14
+    assert again.last_commit(second) == known.last_commit(second)
+
+
 def test_a_groups_table_written_again_and_again_is_that_of_one_written_at_once(tmp_path: Path) -> None:
     kept, known, sizes = GroupsTable(tmp_path / "kept"), Known(cluster="c"), set[int]()
     for number, update in enumerate(all_updates()):

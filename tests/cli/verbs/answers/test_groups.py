@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from rebalance_monitor.alerts.messages.text import moment
 from rebalance_monitor.checkpoints.storage.files import replace_file
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
@@ -161,6 +162,11 @@ def test_the_tables_of_the_configuration_answer_when_the_monitor_is_down(
 ) -> None:
     found = rows(capsys, "groups", "--set", "web.port=9", "--set", f"storage.path={tables}")
     assert len(found) == len(known.replayed().groups)
+
+
+def test_groups_of_tables_say_as_of_when_they_are(capsys: pytest.CaptureFixture[str], tables: Path) -> None:
+    assert run(["groups", "--tables", str(tables)]) == ExitCode.FINE
+    assert f"from {tables} (groups as of {moment(known.T0)})" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
