@@ -203,6 +203,9 @@ def _describe_samples(evidence: Evidence, one: Departed) -> str:
         work += f"; the brokers were away, or its coordinator moved, {seconds(one.loaded)} before"
     if most < 0 and not evidence.apart:
         (least, most), text = evidence.phase, SAMPLED
+        if least <= 0 and most >= one.last_active:
+            # No sample between its last commit and the phase's end: the probe was away.
+            return work
     if most < 0:
         return work
     late = max(0, one.last_active - most), max(0, one.last_active - least)

@@ -98,6 +98,12 @@ def test_samples_distinguish_an_expiry_from_a_breach_however_long_the_others_too
     assert MEASURED not in found[0].details
 
 
+def test_a_cause_names_no_samples_where_none_was_taken_while_the_member_was_silent() -> None:
+    silent = S + 1_000
+    assert SAMPLED not in sampled(published(seen(silent)), 0, silent)[0].causes[0].why
+    assert SAMPLED in sampled(published(seen(silent)), 0, silent - 1_000)[0].causes[0].why
+
+
 @quick
 @given(after=st.integers(0, 200), joining=st.integers(0, 3_500), interval=st.integers(S + 4_000, 60_000))
 def test_a_configured_interval_shows_the_breaches_of_a_client_that_sends_none(
