@@ -131,7 +131,7 @@ class BatchWriter:
             log.warning("the checkpoint is older than the ledger", batch=key.batch_id, told_as=name)
             self._publish(BatchKey(name, key.batch_id), self._beyond(batch, self._snapshot.now))
         else:
-            log.info("published before the restart", batch=key.batch_id)
+            log.debug("published before the restart", batch=key.batch_id)
             self._parts.learn_again(batch)
         # Counted last, and once: what fails again and again, here or in Spark's own log, is no progress, and
         # neither is a row of batches that the embedded engine runs again after each failure.
