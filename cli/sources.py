@@ -168,11 +168,13 @@ class Progress:
     def __init__(self, what: str, total: int | None = None) -> None:
         self._what = what
         self._total = total
+        self.done = 0
         self._started = self._said = time.monotonic()
         self._shown = False
 
     def __call__(self, done: int) -> None:
         """Tell that `done` records are done."""
+        self.done = done
         now = time.monotonic()
         if not sys.stderr.isatty() or now - self._started < SILENT_S or now - self._said < REFRESH_S:
             return

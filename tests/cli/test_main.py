@@ -1,7 +1,10 @@
 """The entry point: quick help, exit codes by error, data and messages on the right stream."""
 
 import json
+import os
 import re
+import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -188,6 +191,64 @@ def test_the_entry_point_returns_where_all_is_fine_and_exits_with_the_code_else(
 def test_signals_are_left_alone_off_the_main_thread() -> None:
     with ThreadPoolExecutor(1) as other:
         assert not other.submit(stop_on_signals).result().is_set()
+
+
+@pytest.mark.parametrize("verb", [["watch"], ["decode"], ["capture", "{folder}/capture"]])
+def test_ctrl_c_is_an_interrupt_while_a_broker_is_waited_for_that_never_answers(
+    verb: list[str], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        server = f"127.0.0.1:{mute.getsockname()[1]}"
+        arguments = [one.format(folder=tmp_path) for one in verb]
+        command = [
+            str(Path(sys.executable).with_name("rebalance-monitor")),
+            *arguments,
+            "--bootstrap",
+            server,
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            connection, _ = mute.accept()
+            process.send_signal(signal.SIGINT)
+            _, told = process.communicate()
+            connection.close()
+    assert (process.returncode, told.strip()) == (ExitCode.INTERRUPTED, "rebalance-monitor: interrupted")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["watch", "kafka-1:9092"], "A broker is named by --bootstrap."),
+        (["replay", "captures/monday"], "A capture is named by --capture."),
+        (["explain", "orders", "kafka-1:9092"], "A broker is named by --bootstrap."),
+    ],
+)
+def test_an_argument_without_its_option_is_answered_by_the_option(
+    arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == ExitCode.USAGE
+    assert hint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("no_colour", "coloured"), [("", True), ("1", False)])
+def test_no_color_is_heeded_by_verbs_on_a_terminal(
+    no_colour: str,
+    coloured: bool,  # noqa: FBT001 - a parameter
+    tmp_path: Path,
+) -> None:
+    program = str(Path(sys.executable).with_name("rebalance-monitor"))
+    command = [program, "doctor", "--bootstrap", "127.0.0.1:1", "--set", "engine=embedded"]
+    parent, child = os.openpty()
+    wanted = {**os.environ, "NO_COLOR": no_colour}
+    with (
+        subprocess.Popen(command, stdout=child, stderr=subprocess.DEVNULL, env=wanted, cwd=tmp_path) as process,
+        os.fdopen(parent, "rb", buffering=0) as terminal,
+    ):
+        os.close(child)
+        first = terminal.read(200)
+        process.kill()
+    assert b"configuration" in first
+    assert (b"\x1b[" in first) is coloured
 
 
 def test_a_reader_that_goes_away_gets_no_traceback() -> None:

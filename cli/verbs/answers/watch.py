@@ -83,7 +83,9 @@ def command(
     from rebalance_monitor.engine.embedded.watching import Watch
 
     is_shown = partial(is_like, pattern=pattern)
-    watch = Watch(settings, identities_for(settings), _Said(), stop_on_signals(), most * MB, is_shown)
+    watch = Watch(
+        settings, identities_for(settings), _Said(), stop_on_signals(keeps=False), most * MB, is_shown
+    )
     shown = Shown(output, pattern, watch.stop.set)
     with _ended_after(duration, watch.stop.set):
         try:

@@ -55,13 +55,33 @@ def command(
     return ExitCode.FINE
 
 
-def stop_on_signals() -> threading.Event:
-    """Return an event that SIGTERM and Ctrl-C set; a second one interrupts at once."""
-    stop = threading.Event()
+class Stop(threading.Event):
+    """An event that knows whether anybody asks for it by now."""
+
+    is_heeded = False
+
+    def is_set(self) -> bool:
+        """Whether it is set."""
+        self.is_heeded = True
+        return super().is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is set, or for `timeout` seconds."""
+        self.is_heeded = True
+        return super().wait(timeout)
+
+
+def stop_on_signals(*, keeps: bool = True) -> Stop:
+    """Return an event that SIGTERM and Ctrl-C set; a second one interrupts at once.
+
+    Without `keeps` there is nothing to put away at the start: until somebody asks for the event the first one
+    interrupts, too. A broker that does not answer would be waited for.
+    """
+    stop = Stop()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         # Nothing of Spark may be called here: py4j is not reentrant.
-        if stop.is_set():
+        if not (keeps or stop.is_heeded) or threading.Event.is_set(stop):
             raise KeyboardInterrupt
         stop.set()
 

@@ -52,7 +52,7 @@ def command(
     settings = load_settings(config, assignments, connection)
     from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
 
-    stop = stop_on_signals()
+    stop = stop_on_signals(keeps=False)
     line = Progress("captured")
     seen: list[Reading] = []
 

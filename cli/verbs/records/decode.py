@@ -28,6 +28,7 @@ from rebalance_monitor.cli.sources import (
     span_of,
 )
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,10 +81,12 @@ def command(
     only = Only(pattern, parts, absolute(since, time.time_ns() // 1_000_000))
     with opened as (batches, total):
         progress = Progress("decoded", total)
-        failures = write_lines(batches, sys.stdout, progress, only, expand=expand)
+        written, failures = write_lines(batches, sys.stdout, progress, only, expand=expand)
         progress.end()
+    if not written:
+        click.echo(f"nothing to print in {counted(progress.done, 'record')}", err=True)
     for reason, count in failures.most_common():
-        click.echo(f"{count:,} records could not be read: {reason}", err=True)
+        click.echo(f"{counted(count, 'record')} could not be read: {reason}", err=True)
     return ExitCode.PROBLEMS if set(failures) - {UNKNOWN_TYPE} else ExitCode.FINE
 
 
@@ -121,13 +124,13 @@ def write_lines(
     only: Only = Only(),
     *,
     expand: bool,
-) -> Counter[str]:
-    """Write one line per record, batch by batch; return how many could not be read, by reason."""
+) -> tuple[int, Counter[str]]:
+    """Write a line per record, batch by batch; return how many, and how many were unreadable, by reason."""
     from rebalance_monitor.decoders import json_form
     from rebalance_monitor.engine.outputs.console import safe_json
 
     failures: Counter[str] = Counter()
-    done = 0
+    done = written = 0
     for batch in batches:
         for record in filter(only.reads, records(batch)):
             line = json_form.record_json(*record, expanded=expand)
@@ -136,10 +139,11 @@ def write_lines(
             if error := line["error"]:
                 failures[error["reason"]] += 1  # type: ignore[index] # an error is an object
             out.write(safe_json(json_form.to_line(line)) + "\n")
+            written += 1
         out.flush()
         done += batch.num_rows
         progress(done)
-    return failures
+    return written, failures
 
 
 def records(batch: "pa.RecordBatch") -> Iterator[Record]:
@@ -168,7 +172,7 @@ def _from_broker(
     from rebalance_monitor.cluster.clients.reader import read_records
 
     properties, topic = settings.kafka.client_properties(), settings.source.topic
-    extent = Extent(start, until_end=not follow, stop=stop_on_signals(), skip=settings.source.skip)
+    extent = Extent(start, until_end=not follow, stop=stop_on_signals(keeps=False), skip=settings.source.skip)
     with ClusterAdmin(properties) as admin:
         _topic, reading = open_reading(admin, extent, topic)
     if partitions:

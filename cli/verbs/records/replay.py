@@ -24,6 +24,7 @@ from rebalance_monitor.cli.sources import (
     connection_options,
     group_option,
     is_about,
+    is_like,
     span_of,
 )
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.reader import Reading
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.engine.batch.batches import Batch
 
 
 @click.command("replay")
@@ -77,13 +79,20 @@ def _replay(
     detection = detection_settings(settings.detection, capture.metadata)
     ends = history_ends(capture, history_until) if history_until else None
     progress, done, began = Progress("replayed", capture.rows), 0, time.monotonic()
+    is_known = pattern == "*"
 
     def count(rows: int) -> None:
         nonlocal done
         done += rows
         progress(done)
 
-    findings = replay_capture(path, detection, history_until=ends, progress=count)
+    def watch(_now: int, batch: "Batch", _found: "list[Finding]") -> None:
+        nonlocal is_known
+        is_known = is_known or any(is_like(group, pattern) for group in batch.groups)
+
+    findings = replay_capture(
+        path, detection, history_until=ends, progress=count, watch=None if is_known else watch
+    )
     if settings.cluster_name:
         findings = (replace(finding, cluster=settings.cluster_name) for finding in findings)
     findings = map(identities_for(settings).finding, findings)
@@ -95,6 +104,8 @@ def _replay(
     what = "notifications" if alerts else "findings"
     summary = f"{written:,} {what} in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
     click.echo(summary + ("" if capture.sightings else ", without probe samples"), err=True)
+    if not is_known:
+        click.echo(f"No group is like the pattern of `--group`: {pattern}", err=True)
 
 
 def write_notifications(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:

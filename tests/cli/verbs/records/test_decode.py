@@ -79,6 +79,13 @@ def test_records_of_every_type_of_group_are_found_by_their_groups_name(
     assert all(name.startswith("sigkill.") for line in lines for name in [*line["data"].values()][:1])
 
 
+def test_a_selection_without_any_record_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = Records()
+    records.generation(1, 0, "g", 1, CLIENTS)
+    code, lines, told = lines_of(records, tmp_path, capsys, "--group", "ordres-*")
+    assert (code, lines, told) == (0, [], "nothing to print in 1 record\n")
+
+
 def test_unreadable_records_are_lines_with_their_bytes_and_end_with_one(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -92,7 +99,7 @@ def test_unreadable_records_are_lines_with_their_bytes_and_end_with_one(
         "value": base64.b64encode(b"\0\3\0").decode(),
     }
     assert lines[1]["error"] is None
-    assert "1 records could not be read" in told
+    assert "1 record could not be read" in told
 
 
 def test_a_type_from_the_future_is_counted_apart_and_no_problem(

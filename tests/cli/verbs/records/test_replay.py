@@ -210,3 +210,17 @@ def test_the_verb_writes_each_form_and_names_the_cluster(
 def test_a_capture_that_is_none_is_a_usage_error(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([verb, "--capture", "nowhere"]) == 2
     assert "the capture nowhere does not exist" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("pattern", "said"), [("ordres-*", True), ("bill*", False), ("*", False)])
+def test_a_pattern_that_no_group_matches_is_named_and_one_of_a_healthy_group_is_not(
+    pattern: str,
+    said: bool,  # noqa: FBT001 - a parameter
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    records = Records()
+    records.generation(0, 0, "billing", 1, CLIENTS)
+    write_capture(tmp_path / "c", [records.batch()], Metadata())
+    assert run(["replay", "--capture", str(tmp_path / "c"), "--group", pattern]) == 0
+    assert (f"No group is like the pattern of `--group`: {pattern}" in capsys.readouterr().err) is said
