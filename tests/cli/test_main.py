@@ -240,8 +240,9 @@ def test_no_color_is_heeded_by_verbs_on_a_terminal(
     command = [program, "doctor", "--bootstrap", "127.0.0.1:1", "--set", "engine=embedded"]
     parent, child = os.openpty()
     wanted = {**os.environ, "NO_COLOR": no_colour}
+    no = subprocess.DEVNULL
     with (
-        subprocess.Popen(command, stdout=child, stderr=subprocess.DEVNULL, env=wanted, cwd=tmp_path) as process,
+        subprocess.Popen(command, stdout=child, stderr=no, env=wanted, cwd=tmp_path) as process,
         os.fdopen(parent, "rb", buffering=0) as terminal,
     ):
         os.close(child)
