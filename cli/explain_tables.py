@@ -11,27 +11,28 @@ from rebalance_monitor.coordinator.findings.wording import counted
 Json = dict[str, Any]
 MAX_CAUSES = 3
 MAX_PARTITIONS = 60
+# What a narrow terminal shows last: the first one stays longest.
+OF_MEMBERS = ("host", "last commit", "commits every", "session", "like", "member", "longest gap", "rebalance")
+OF_EVENTS = ("members", "generation", "sync")
 
 
-def write_tables(found: Json, out: TextIO) -> None:
-    """Write the sections that hold anything, each under its own heading."""
-    _section("Group", [_group(found)], out, down=True)
-    _section("Members", [_member(one) for one in found["members"]], out)
-    _section("What happened, newest first", [_event(one) for one in found["rebalances"]], out)
-    _section("Spread", _spread(found["spread"]), out)
-    _section("Advice", [_advice(one) for one in found["advice"]], out)
+def write_tables(found: Json, out: TextIO, *, wide: bool = False) -> None:
+    """Write the sections that hold anything, each under its own heading; `wide`: whatever the terminal."""
+    group = [{"what": name, "value": value} for name, value in _group(found).items() if value is not None]
+    sections = (
+        ("Group", group, (), ()),
+        ("Members", [_member(one) for one in found["members"]], OF_MEMBERS, ()),
+        ("What happened, newest first", [_event(one) for one in found["rebalances"]], OF_EVENTS, ("causes",)),
+        ("Spread", _spread(found["spread"]), (), ()),
+        ("Advice", [_advice(one) for one in found["advice"]], (), ("advice", "reason")),
+    )
+    for title, rows, optional, below in sections:
+        if rows:
+            out.write(f"{title}\n")
+            write_table(rows, None, out, optional, wide=wide, below=below)
+            out.write("\n")
     out.writelines(f"Note: {note}.\n" for note in found["notes"])
     out.write(f"Values of the cluster: {found['values']}.\n")
-
-
-def _section(title: str, rows: Sequence[Json], out: TextIO, *, down: bool = False) -> None:
-    if not rows:
-        return
-    out.write(f"{title}\n")
-    if down:
-        rows = [{"what": name, "value": value} for name, value in rows[0].items() if value is not None]
-    write_table(rows, None, out)
-    out.write("\n")
 
 
 def _group(found: Json) -> Json:
@@ -103,7 +104,9 @@ def _ranges(given: Sequence[int]) -> Iterator[str]:
 
 def _event(one: Json) -> Json:
     changes = [f"{one[role]} {role}" for role in ("joined", "left", "replaced") if one[role]]
-    causes = [_cause(cause) for cause in one["causes"][:MAX_CAUSES]]
+    # What stands for several causes, of one member mostly, is said once.
+    alike = groupby(one["causes"][:MAX_CAUSES], key=lambda cause: str(cause["why"]))
+    causes = [f"{', '.join(map(_cause, each))}: {why}" for why, each in alike]
     causes += [f"waited for {one['held_by']}"] if one["held_by"] else []
     return {
         "at": _time(one["at"]),
@@ -136,7 +139,7 @@ def _cause(cause: Json) -> str:
     if cause["instance_id"] and cause["instance_id"] != cause["client_id"]:
         who += f" as {cause['instance_id']}"
     sure = "" if cause["cause"] == "unknown" else f" ({cause['confidence']:.2f})"
-    return f"{cause['cause']}{who}{sure}: {cause['why']}"
+    return f"{cause['cause']}{who}{sure}"
 
 
 def _advice(one: Json) -> Json:

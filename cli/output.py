@@ -10,15 +10,18 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ParamSpec, TextIO, TypeVar
 
 import click
 
+from rebalance_monitor.engine.outputs.colours import takes_colours
 from rebalance_monitor.engine.outputs.console import plain, safe_json
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+MIN_PROSE, INDENT = 20, "    "
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -86,14 +89,23 @@ def write_table(
     optional: Sequence[str] = (),
     *,
     wide: bool = False,
+    below: Sequence[str] = (),
 ) -> None:
-    """Write a table as wide as the terminal; a wide one, and any off a terminal, is whole: no cell is cut."""
+    """Write a table as wide as the terminal; a wide one, and any off a terminal, is whole: no cell is cut.
+
+    `below`: columns of prose, which stand under their row where the terminal is too narrow for the table.
+    """
     from rich.table import Table
 
     wide = wide or not out.isatty()
     names = list(columns or (rows[0] if rows else ()))
     if not wide:
-        names = fitting(names, rows, console(out).width, optional)
+        room = console(out).width
+        if below and fitting(names, rows, room, below) != names:
+            beside = fitting([name for name in names if name not in below], rows, room, optional)
+            _write_below(beside, below, rows, out, room)
+            return
+        names = fitting(names, rows, room, optional)
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in names:
         # A long name is folded on a terminal: what is cut cannot be copied.
@@ -104,6 +116,28 @@ def write_table(
     width = _width([names, *cells]) if wide else None
     # `:x:` in a name is no picture.
     console(out, width=width, soft_wrap=wide, markup=False, emoji=False).print(table)
+
+
+def _write_below(
+    names: Sequence[str],
+    below: Sequence[str],
+    rows: Sequence[Mapping[str, object]],
+    out: TextIO,
+    width: int,
+) -> None:
+    """Write each row as a line of its short cells, and under it its prose, indented."""
+    lines = [
+        dict(zip(names, names, strict=True)),
+        *({name: _cell(row.get(name)) for name in names} for row in rows),
+    ]
+    sizes = {name: max(len(line[name]) for line in lines) for name in names}
+    head, *texts = ["  ".join(line[name].ljust(sizes[name]) for name in names).rstrip() for line in lines]
+    out.write((click.style(head, bold=True) if takes_colours(out) else head) + "\n")
+    for text, row in zip(texts, rows, strict=True):
+        out.write(text + "\n")
+        for prose in filter(None, (_cell(row.get(name)) for name in below)):
+            room = max(MIN_PROSE, width - len(INDENT))
+            out.writelines(f"{INDENT}{line}\n" for line in wrap(prose, room, break_on_hyphens=False))
 
 
 def fitting(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rebalance_monitor.cli.output import Form, fitting, to_line, write_rows
+from rebalance_monitor.cli.output import Form, fitting, to_line, write_rows, write_table
 from rebalance_monitor.cli.verbs.answers import groups, history
 
 VALUES = st.none() | st.booleans() | st.integers() | st.text() | st.lists(st.integers(), max_size=3)
@@ -67,6 +67,26 @@ def test_a_terminal_folds_a_long_name_and_loses_no_character() -> None:
     write_rows([{"group": name, "state": "Stable"}], Form.TABLE, None, stream)
     text = re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue()).replace("Stable", "").replace("state", "")
     assert re.sub(r"\s", "", text).removeprefix("group") == name
+
+
+@given(st.text("abc -;", max_size=300), st.integers(40, 200))
+def test_prose_that_finds_no_room_beside_its_row_stands_below_it_whole(prose: str, columns: int) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    out = Terminal()
+    rows = [{"at": "11:21:00", "what": "rebalance", "causes": prose}]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", str(columns))
+        write_table(rows, None, out, below=("causes",))
+    lines = [line.rstrip() for line in out.getvalue().splitlines()]
+    assert all(len(re.sub(r"\x1b\[\d*m", "", line)) <= columns for line in lines)
+    row = next(line for line in lines if line.startswith("11:21:00"))
+    # Beside the row or below it, and in no column of a few characters.
+    told = row.removeprefix("11:21:00  rebalance") + "".join(lines[lines.index(row) + 1 :])
+    assert re.sub(r"\s", "", told) == re.sub(r"\s", "", prose)
+    assert row.startswith("11:21:00  rebalance")
 
 
 def test_a_name_longer_than_any_terminal_is_whole_off_a_terminal() -> None:

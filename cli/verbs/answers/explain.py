@@ -35,7 +35,7 @@ USUAL_PARTITIONS = 50
 @capture_option
 @config_options
 @connection_options
-@output_option(Form.TABLE, Form.TABLE, Form.JSON)
+@output_option(Form.TABLE, Form.TABLE, Form.WIDE, Form.JSON)
 def command(
     *,
     group: str,
@@ -66,7 +66,7 @@ def write(found: dict[str, Any], output: Form) -> None:
     if output is Form.JSON:
         sys.stdout.write(safe_json(json.dumps(found, indent=2, ensure_ascii=False)) + "\n")
     else:
-        write_tables(found, sys.stdout)
+        write_tables(found, sys.stdout, wide=output is Form.WIDE)
 
 
 def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any] | None:

@@ -1,5 +1,6 @@
 """Explain: one group out of a capture, as tables and as JSON."""
 
+import io
 import json
 import time
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from rebalance_monitor.cli.explain_tables import write_tables
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.capture import Metadata, write_capture
 from rebalance_monitor.decoders import coordinator_partition
@@ -188,3 +190,19 @@ def test_a_broker_shows_the_coordinator_the_state_and_the_partition_counts(
     assert found["state"] == "Stable"
     assert found["spread"]["partitions"] == 6
     assert found["members"][0]["partitions"] == 6
+
+
+def test_what_stands_for_several_causes_is_said_once() -> None:
+    causes = [
+        {"cause": name, "client_id": "a", "instance_id": None, "confidence": sure, "why": "silent for 66 s"}
+        for name, sure in (("session_timeout", 0.5), ("member_left", 0.25))
+    ]
+    event = dict.fromkeys(("joined", "left", "replaced", "held_by", "sync_ms", "generation"))
+    event |= {"at": 1, "kind": "group_empty", "history": False, "causes": causes}
+    out = io.StringIO()
+    sections = dict.fromkeys(("members", "advice", "notes"), ())
+    group = dict.fromkeys(("state", "group_type", "protocol", "generation", "leader", "since", "last_commit"))
+    place = {"partition": 1, "of": 50, "broker": None}
+    more = {"commits_per_minute": None, "topics": (), "spread": {"now": None}, "values": "", "group": "g"}
+    write_tables({"rebalances": [event], "coordinator": place, **sections, **group, **more}, out)
+    assert "session_timeout of a (0.50), member_left of a (0.25): silent for 66 s\n" in out.getvalue()
