@@ -125,6 +125,27 @@ def test_both_engines_say_the_same_of_the_same_batches_however_often_one_begins_
             core = Core(plan, shards, stored, now)
 
 
+@settings(max_examples=10)
+@given(batches())
+def test_history_read_without_the_clock_gives_the_same_findings_and_every_group_with_its_first_clock(
+    drawn: tuple[Pieces, list[tuple[int, Pieces]]],
+) -> None:
+    whole, cuts = drawn
+    ends = {shard: int(records.column("offset")[-1].as_py()) + 1 for shard, records in whole.items()}
+    plan = Plan(DetectionSettings(), "c1", ends)
+    with_clock, without = Core(plan, whole), Core(plan, whole)
+    for now, pieces in cuts:
+        expected = [
+            one for one in with_clock.apply(pieces.values(), now, Extent.LIMITED).findings if one.history
+        ]
+        found = without.apply(pieces.values(), now, Extent.LIMITED, ticks=False)
+        assert [one for one in found.findings if one.history] == expected
+        assert not found.groups
+    now, _ = cuts[-1]
+    known = {name for shard in without.shards.values() for name in shard.state.groups}
+    assert without.apply((), now, Extent.LIMITED).groups.keys() == known
+
+
 def test_a_shard_that_cannot_be_stored_is_read_again_from_the_state_before(tmp_path: Path) -> None:
     whole = recorded("moved-4.1.1")
     stamps = np.concatenate([times(records) for records in whole.values()])
