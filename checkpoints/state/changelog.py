@@ -5,10 +5,10 @@ batch. State follows every few seconds: the shards that changed, then a commit. 
 next batch's write. A state that is lost costs batches that run again; the ledger knows which are published.
 
 File: `magic | frames`. Frame: `u8 kind | u32 length | u32 crc32 of kind and content | content`.
-`H` {query, topic}, `S` a lane of shards (codec), `C` {batch, now, ends}, `B` {batch, now, limited, until}.
-A file begins with H, the S of all shards, and C. What follows the first frame that is damaged, or was cut
-short by the death of the process, is not read. A file that has grown enough is followed by a new one; `KEPT`
-stay, so that a damaged one costs the batches since the one before. Integers are big endian.
+`H` {query, topic}, `S` a lane of shards (codec), `C` {batch, now, ends, still}, `B` {batch, now, limited,
+until, still}. A file begins with H, the S of all shards, and C. What follows the first frame that is damaged,
+or was cut short by the death of the process, is not read. A file that has grown enough is followed by a new
+one; `KEPT` stay, so that a damaged one costs the batches since the one before. Integers are big endian.
 """
 
 from __future__ import annotations
@@ -53,19 +53,24 @@ class ChangelogError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A batch as it was begun. now: its timestamp (ms). until: partition -> next offset after it."""
+    """A batch as it was begun. now: its timestamp (ms). until: partition -> next offset after it.
+
+    still: shards that its time did not reach, beside those that it did not read.
+    """
 
     batch: int
     now: int
     limited: bool
     until: dict[int, int]
+    still: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class Recovered:
     """What a changelog says. batch, now, ends: of the last commit, -1 and nothing before the first.
 
-    stored: shard -> state. begun: batches after that commit, oldest first. length: bytes that can be read.
+    stored: shard -> state. still: shards that this time did not reach. begun: batches after that commit,
+    oldest first. length: bytes that can be read.
     """
 
     query: str = ""
@@ -74,6 +79,7 @@ class Recovered:
     now: int = -1
     ends: dict[int, int] = field(default_factory=dict)
     stored: dict[int, Stored] = field(default_factory=dict)
+    still: frozenset[int] = frozenset()
     begun: list[Begun] = field(default_factory=list)
     length: int = 0
     is_whole: bool = False
@@ -112,6 +118,9 @@ class Changelog:
     def begin(self, begun: Begun) -> None:
         """Make a batch durable before it is applied, and with it the state committed before. Blocks."""
         body = {name: getattr(begun, name) for name in Begun.__slots__}
+        if not begun.still:
+            # Releases of before know no such shards.
+            del body["still"]
         self._waiting += _frame(b"B", _json(body))
         self._write()
 
@@ -122,18 +131,25 @@ class Changelog:
         ends: Mapping[int, int],
         changed: Mapping[int, Stored],
         unkept: Collection[int] = (),
+        still: Collection[int] = (),
     ) -> None:
         """Let the next write have the state after `batch`: the shards that `changed`. May block.
 
         `unkept`: shards whose state is the one before, so they are to be read again from where that ends.
+        Shards that are not in `ends` have not been read and stay as they were; their clock, and that of those
+        that are `still`, is the one of their state.
         """
         self._stored |= changed
-        self._ends = ends = {**ends, **{shard: self._ends.get(shard, 0) for shard in unkept}}
-        frames = _frame(b"S", _lane(changed)) + _frame(
-            b"C", _json({"batch": batch, "now": now, "ends": ends})
-        )
+        behind = sorted({*still, *(self._ends.keys() - ends.keys())})
+        self._ends = ends = {
+            **self._ends,
+            **ends,
+            **{shard: self._ends.get(shard, 0) for shard in unkept},
+        }
+        body = _json({"batch": batch, "now": now, "ends": ends, "still": behind})
+        frames = _frame(b"S", _lane(changed)) + _frame(b"C", body)
         if self._at + len(self._waiting) + len(frames) > max(LEAST_BYTES, GROWTH * self._first):
-            self._roll(batch + 1, _json({"batch": batch, "now": now, "ends": ends}))
+            self._roll(batch + 1, body)
         else:
             self._waiting += frames
 
@@ -215,13 +231,14 @@ def _take(found: Recovered, kind: bytes, body: bytes, changed: dict[int, Stored]
             entry = json.loads(body)
             found.batch, found.now = int(entry["batch"]), int(entry["now"])
             found.ends = _offsets(entry["ends"])
+            found.still = frozenset(map(int, entry.get("still", ())))
             found.stored |= changed
             found.begun, found.is_whole = [], True
             changed.clear()
         case b"B":
             entry = json.loads(body)
-            until = _offsets(entry.pop("until"))
-            found.begun.append(Begun(**entry, until=until))
+            until, still = _offsets(entry.pop("until")), tuple(map(int, entry.pop("still", ())))
+            found.begun.append(Begun(**entry, until=until, still=still))
         case _:
             raise ValueError(f"unknown frame {kind!r}")
 

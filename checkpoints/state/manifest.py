@@ -60,7 +60,8 @@ class Manifest:
     It is part of the manifest because a batch that is run again must see the same history.
     rebuild: the value of `storage.rebuild` then: another one asks for a new state, once. elsewhere: the URI
     below which Spark's checkpoint lies, "" beside the manifest. unpublished: why the state before was given
-    up, until a finding says so. skip: partition -> offset behind which it is read (`source.skip`).
+    up, until a finding says so. skip: partition -> offset behind which it is read (`source.skip`). unled:
+    partitions that have had no leader since: what they hold once they have one is history too.
     """
 
     identity: Identity
@@ -70,10 +71,17 @@ class Manifest:
     elsewhere: str = ""
     unpublished: str = ""
     skip: dict[int, int] = field(default_factory=dict)
+    unled: tuple[int, ...] = ()
 
     def grown(self, identity: Identity) -> Manifest:
         """Return the manifest once the job resumes on `identity`: new partitions are live from the start."""
         return replace(self, identity=identity)
+
+    def led(self, ends: Mapping[int, int], filled: Mapping[int, int]) -> Manifest:
+        """Return the manifest once the partitions of `ends` have leaders; `filled`: those with records."""
+        found = {p: filled[p] for p in self.unled if self.skip.get(p, -1) + 1 < filled.get(p, 0)}
+        unled = tuple(p for p in self.unled if p not in ends)
+        return replace(self, catching_up=self.catching_up | found, unled=unled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +143,7 @@ def _from_json(body: Mapping[str, Any]) -> Manifest:
         unpublished=str(body[_UNPUBLISHED]),
         # States of before have skipped nothing.
         skip={int(shard): int(offset) for shard, offset in body.get("skip", {}).items()},
+        unled=tuple(map(int, body.get("unled", ()))),
     )
 
 

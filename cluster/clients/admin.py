@@ -131,7 +131,7 @@ class ClusterAdmin:
         return topic.partitions if topic else 0
 
     def begin_offsets(self, name: str = OFFSETS_TOPIC, *, partly: bool = False) -> dict[int, int]:
-        """Give the first offset of each partition; `partly`: of each that has a leader, if any has one."""
+        """Give the first offset of each partition; `partly`: of each that has a leader."""
         return self._offsets(name, -2, partly=partly)
 
     def log_ends(self, name: str = OFFSETS_TOPIC, *, partly: bool = False) -> dict[int, tuple[int, int]]:
@@ -151,9 +151,9 @@ class ClusterAdmin:
         topic = self.topic(name)
         return self._call(lambda: batch_end(self._client, topic, partition, offset)) if topic else None
 
-    def end_offsets(self, name: str = OFFSETS_TOPIC) -> dict[int, int]:
-        """Give the offset that the next record of each partition will have."""
-        return self._offsets(name, -1)
+    def end_offsets(self, name: str = OFFSETS_TOPIC, *, partly: bool = False) -> dict[int, int]:
+        """Give the offset that the next record of each partition will have; `partly`: as above."""
+        return self._offsets(name, -1, partly=partly)
 
     def log_bytes(self, name: str = OFFSETS_TOPIC) -> int | None:
         """Give how many bytes the topic's leaders hold on disk; None without Describe on the cluster."""
@@ -327,7 +327,7 @@ class ClusterAdmin:
         topic = self.topic(name)
         leaders = topic.leaders if topic else ()
         unled = topic.unled if topic else []
-        if unled and not (partly and len(unled) < len(leaders)):
+        if unled and not partly:
             raise BrokerUnreachableError(
                 f"No broker leads {len(unled)} of {len(leaders)} partitions of {name}: {unled}.",
                 "Start the brokers that hold them: their groups have no coordinator until then.",

@@ -109,7 +109,7 @@ class PlainLogEnds:
     def ask(self, partitions: Collection[int], timeout_s: float = TIMEOUT_S) -> dict[int, int] | None:
         """Return partition -> next offset of those with a leader; None where one did not answer in time.
 
-        Blocks as long.
+        None too where none has one. Blocks as long.
         """
         wanted = set(partitions)
         try:
@@ -119,7 +119,8 @@ class PlainLogEnds:
         except DependencyError:
             self._close()
             return None
-        return {p: found[p][0] for p in wanted if p in found}
+        ends = {p: found[p][0] for p in wanted if p in found}
+        return ends if ends or not wanted else None
 
     def _close(self) -> None:
         if self._admin is not None:

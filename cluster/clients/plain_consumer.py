@@ -97,7 +97,7 @@ class PlainConsumer:
     def __init__(self, properties: Mapping[str, str], topic: str) -> None:
         self._topic, self._arguments = topic, _fitting(admin_arguments(properties))
         self._consumer: Any = None
-        self._places: Sequence[Any] = ()
+        self._places: list[Any] = []
         # Partition -> the last end that the broker returned.
         self._reported: dict[int, int] = {}
 
@@ -105,15 +105,25 @@ class PlainConsumer:
         """Read these partitions from their offsets."""
         self._places = list(places)
 
+    def incremental_assign(self, places: Sequence[Any]) -> None:
+        """Read these partitions too."""
+        self._places += places
+        if self._consumer is not None:
+            # Those that are read stay where they are.
+            self._consumer.assign([self._partition(place.partition) for place in self._places])
+            self._seek(places)
+
     def _connect(self) -> None:
         """Connect. Raises KafkaError, OSError."""
         from kafka import KafkaConsumer  # noqa: PLC0415 - slow to import
 
         self._consumer = KafkaConsumer(**self._arguments, **ARGUMENTS)
-        partitions = {place.partition: self._partition(place.partition) for place in self._places}
-        self._consumer.assign(list(partitions.values()))
-        for place in self._places:
-            self._consumer.seek(partitions[place.partition], place.offset)
+        self._consumer.assign([self._partition(place.partition) for place in self._places])
+        self._seek(self._places)
+
+    def _seek(self, places: Sequence[Any]) -> None:
+        for place in places:
+            self._consumer.seek(self._partition(place.partition), place.offset)
 
     def pause(self, places: Sequence[Any]) -> None:
         """Read these no more."""

@@ -215,6 +215,14 @@ class RecordReader:
     def __exit__(self, *_: object) -> None:
         self.consumer.close()
 
+    def add(self, start: Mapping[int, int]) -> None:
+        """Read these partitions too, from their offsets on."""
+        from confluent_kafka import TopicPartition  # noqa: PLC0415 - loads a C library
+
+        self.reading.start = {**self.reading.start, **start}
+        self.waiting |= start.keys()
+        self.consumer.incremental_assign([TopicPartition(self.topic, p, at) for p, at in start.items()])
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the batches of the whole reading."""
         while self.waiting and not self._ended():

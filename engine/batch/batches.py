@@ -52,10 +52,10 @@ class Batch:
     """One micro-batch. now: its timestamp (ms), -1 where no key had rows or a clock.
 
     groups: group -> summary. removed: groups that are gone at its end. stats: (shard, counters) of the
-    coordinator. positions: shard -> last offset. newest: shard -> time (ms) of its newest record that was
-    read live. types: record type -> readable records. rows, state_bytes: totals. troubles: what went wrong
-    inside the operator. committed: group -> its positions; shards: of these groups. committing: how
-    these commit.
+    coordinator. begins, positions: shard -> first and last offset. newest: shard -> time (ms) of its newest
+    record that was read live. types: record type -> readable records. rows, state_bytes: totals. troubles:
+    what went wrong inside the operator. committed: group -> its positions; shards: of these groups.
+    committing: how these commit.
     commits_only: summaries of those of them without a record of their own, on change. forgotten: such whose
     last offset is gone. lags: of all groups, where the ends of topics are newer than at the batch before. The
     driver's parts fill these in.
@@ -67,6 +67,7 @@ class Batch:
     stats: list[tuple[int, StatOut]] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
     troubles: list[dict[str, Any]] = field(default_factory=list)
+    begins: dict[int, int] = field(default_factory=dict)
     positions: dict[int, int] = field(default_factory=dict)
     newest: dict[int, int] = field(default_factory=dict)
     types: Counter[int] = field(default_factory=Counter)
@@ -184,6 +185,7 @@ def _take_summary(batch: Batch, shard: int, data: dict[str, Any]) -> None:
     batch.types.update({int(number): count for number, count in data["types"].items()})
     if data["last_offset"] >= 0:
         batch.positions[shard] = max(data["last_offset"], batch.positions.get(shard, -1))
+        batch.begins[shard] = min(data["first_offset"], batch.begins.get(shard, data["first_offset"]))
     if data["newest"] >= 0:
         batch.newest[shard] = max(data["newest"], batch.newest.get(shard, -1))
 

@@ -68,7 +68,8 @@ QUARANTINE_BYTES = 256 * 1024
 # A record's body begins with a version byte and the key's length; the key begins with its type.
 _KEY_TYPE = slice(5, 7)
 _OFFSET_COMMIT = 1
-_LAST_OFFSET, _RECORD_TS = attrgetter("last_offset"), attrgetter("record_ts")
+_FIRST_OFFSET, _LAST_OFFSET = attrgetter("first_offset"), attrgetter("last_offset")
+_RECORD_TS = attrgetter("record_ts")
 
 
 class OutRow(NamedTuple):
@@ -288,6 +289,7 @@ def _summary(records: Sequence[Row], now: int, state_bytes: int, *, is_live: boo
     data = {
         "now": now,
         "rows": len(records),
+        "first_offset": min(map(_FIRST_OFFSET, records), default=-1),
         "last_offset": max(map(_LAST_OFFSET, records), default=-1),
         # History is no measure of a clock.
         "newest": max(map(_RECORD_TS, records), default=-1) if is_live else -1,

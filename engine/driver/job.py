@@ -21,6 +21,7 @@ from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.wording import ranges
 from rebalance_monitor.engine.batch.progress import End
 from rebalance_monitor.engine.batch.step import Plan
 from rebalance_monitor.engine.driver.announcing import HistoryProgress, announce
@@ -31,6 +32,7 @@ from rebalance_monitor.engine.driver.plan import (
     record_rebuild,
     skipped,
     skipped_sentence,
+    take_up,
 )
 from rebalance_monitor.engine.driver.speaking import Speaking
 from rebalance_monitor.engine.memory import few_arenas
@@ -43,6 +45,7 @@ from rebalance_monitor.engine.topic.guard import (
     lost_sentence,
     removed_unread,
     require_same,
+    require_uncut,
     unled_sentence,
 )
 from rebalance_monitor.engine.topic.leader_epochs import read_marks
@@ -50,10 +53,9 @@ from rebalance_monitor.engine.topic.topic import TopicWatch, ask, await_topic
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.engine.batch.progress import Progress
     from rebalance_monitor.engine.driver.plan import StatePlan
@@ -111,10 +113,14 @@ class Engine(Protocol):
 
 
 class Kind(Protocol):
-    """One sort of engine. `lanes`: state keys of a state that begins now, 0 where it has none."""
+    """One sort of engine. `lanes`: state keys of a state that begins now, 0 where it has none.
+
+    `partly`: reads the topic also where some of its partitions have no leader.
+    """
 
     name: str
     lanes: int
+    partly: bool
 
     def stored(self, storage: Storage) -> AbstractContextManager[FindingsStore | None]:
         """Give the findings table of this kind, None for Parquet. Raises ConfigError, DependencyError."""
@@ -144,7 +150,8 @@ def run_job(
         ClusterAdmin(settings.kafka.client_properties()) as admin,
         kind.stored(storage) as store,
     ):
-        facts = await_topic(admin, settings.source.topic, stop, read_marks(storage.leaders))
+        marks = read_marks(storage.leaders)
+        facts = await_topic(admin, settings.source.topic, stop, marks, partly=kind.partly)
         if facts is None:
             return 0
         announce(settings, facts)
@@ -169,7 +176,17 @@ def run_job(
             with kind.engine(outputs, state, stop) as engine:
                 limit, skip = limit_of(state, settings), skipped(state.manifest, facts)
                 job = Job(
-                    settings, options, stop, engine, outputs, plan, storage.leaders, limit, skip, state.read
+                    settings,
+                    options,
+                    stop,
+                    engine,
+                    outputs,
+                    plan,
+                    storage,
+                    limit,
+                    skip,
+                    state.read,
+                    partly=kind.partly,
                 )
                 job.run(facts)
         return outputs.writer.published.findings
@@ -184,7 +201,9 @@ def _publish_start(outputs: Outputs, state: StatePlan, facts: TopicFacts) -> Non
         outputs.notices.happened(Cause.DATA_LOST, *skipped_sentence(skip, facts.begins))
     if state.lost:
         outputs.notices.happened(Cause.DATA_LOST, lost_sentence(state.lost), sum(state.lost.values()))
-    held = state.is_new and outputs.begin_anew(complete=bool(state.manifest.catching_up))
+    # Of a group that has no coordinator nobody knows whether it is gone.
+    complete = bool(state.manifest.catching_up) and not state.manifest.unled
+    held = state.is_new and outputs.begin_anew(complete=complete)
     if state.rebuilt or state.lost or skip or held:
         outputs.writer.speak()
 
@@ -194,7 +213,7 @@ class Job:
     """The main loop, with everything that outlives one run of the engine.
 
     read: partition -> the offset up to which the state has read. removed: partition -> the offset up to which
-    what was removed unread is published.
+    what was removed unread is published. partly: as the engine's kind has it.
     """
 
     settings: Settings
@@ -203,10 +222,11 @@ class Job:
     engine: Engine
     outputs: Outputs
     plan: Plan
-    leaders: Place
+    storage: Storage
     limit: int | None
     skip: Mapping[int, int] = field(default_factory=dict)
     read: Mapping[int, int] = field(default_factory=dict)
+    partly: bool = False
     failures: int = 0
     removed: dict[int, int] = field(default_factory=dict)
     history: HistoryProgress = field(init=False)
@@ -242,18 +262,22 @@ class Job:
         properties = self.settings.kafka.client_properties()
         asked: TopicFacts | None = facts
         values = BrokerValues(properties, self.settings.detection, self.plan.settings)
-        watching = TopicWatch(properties, source.topic, source.refresh.seconds, self.leaders)
+        watching = TopicWatch(properties, source.topic, source.refresh.seconds, self.storage.leaders)
         with watching, values:
             while asked is not None:
                 watching.begin(asked)
                 end, error = self._run_query(asked, watching, values)
                 if end in {End.STOPPED, End.FINISHED} or (error is not None and self._gives_up(error)):
                     return
-                asked = self._ask_again(asked)
+                unled, asked = asked.unled, self._ask_again(asked)
+                if asked is not None:
+                    self._take_up(unled, asked)
 
     def _run_query(
         self, facts: TopicFacts, watching: TopicWatch, values: BrokerValues
     ) -> tuple[End, Exception | None]:
+        if facts.unled:
+            log.warning(unled_sentence(facts.name, facts.unled))
         writer, batches = self.outputs.writer, self.outputs.writer.published.batches
         limited = self.limit is not None
         sight = SightCheck(facts, limited=limited or self.engine.limited)
@@ -262,7 +286,7 @@ class Job:
         def on_progress(progress: Progress) -> bool:
             self.outputs.serving.on_progress(progress)
             try:
-                return self._judge(progress, sight, watching)
+                return self._judge(progress, facts, sight, watching)
             except CutError:
                 # A topic that was made anew ends below what was read, too.
                 self._require_same(facts)
@@ -270,7 +294,7 @@ class Job:
 
         def on_turn() -> bool:
             self.speaking.require()
-            require_owned(self.leaders)
+            require_owned(self.storage.leaders)
             return self._compare(sight, facts, watching) or self._refresh_settings(values)
 
         try:
@@ -290,7 +314,7 @@ class Job:
             if (found := ask(admin, facts.name)) is not None:
                 require_same(facts, found)
 
-    def _judge(self, progress: Progress, sight: SightCheck, watching: TopicWatch) -> bool:
+    def _judge(self, progress: Progress, facts: TopicFacts, sight: SightCheck, watching: TopicWatch) -> bool:
         """Check sight; true when history has been read by limited batches: live ones are not limited."""
         self.speaking.progressed()
         ends = progress.ends
@@ -299,7 +323,7 @@ class Job:
         sight.check_ends(ends)
         watching.has_read(ends)
         if sight.is_sure:
-            unled = unled_sentence(self.settings.source.topic, progress.unled)
+            unled = unled_sentence(facts.name, {*facts.unled, *progress.unled})
             self.outputs.notices.hold(Cause.BLIND, unled)
         self.history(ends)
         if self.limit is None or self.options.available_now or not self.history.is_read:
@@ -308,19 +332,33 @@ class Job:
         return True
 
     def _compare(self, sight: SightCheck, facts: TopicFacts, watching: TopicWatch) -> bool:
-        """Take the newest check of the topic; true when the topic has more partitions."""
+        """Take the newest check of the topic; true when more partitions can be read."""
         look = watching.take()
         if look is None:
             return False
         sight.compare(look)
         begins = look.facts.begins
         known = {p: max(end, self.removed.get(p, 0)) for p, end in look.after.ends.items()}
-        lost = removed_unread(known, begins)
+        self._report_lost(removed_unread(known, begins), begins)
+        if led := sorted(set(facts.unled).difference(look.facts.unled)):
+            log.info("partitions have a leader again and are read", partitions=ranges(led))
+        return bool(led) or look.facts.partitions > facts.partitions
+
+    def _report_lost(self, lost: Mapping[int, int], begins: Mapping[int, int]) -> None:
         if lost:
             log.warning("records were removed before they were read", partitions=lost)
             self.outputs.notices.happened(Cause.DATA_LOST, lost_sentence(lost), sum(lost.values()))
             self.removed |= {partition: begins[partition] for partition in lost}
-        return look.facts.partitions > facts.partitions
+
+    def _take_up(self, unled: Collection[int], facts: TopicFacts) -> None:
+        """Go on with partitions that were `unled`: what they hold is history if the state has none of them.
+
+        Raises CutError where they lost what was read of them, ManifestError, OSError.
+        """
+        require_uncut(self.read, facts)
+        read = {p: self.read[p] for p in unled if p in self.read}
+        self._report_lost(removed_unread(read, facts.begins), facts.begins)
+        self.plan = replace(self.plan, catching_up=take_up(self.storage, facts))
 
     def _refresh_settings(self, values: BrokerValues) -> bool:
         """Take what the brokers have said anew; true when it differs, for a query keeps its settings."""
@@ -349,6 +387,8 @@ class Job:
                 with ClusterAdmin(self.settings.kafka.client_properties()) as admin:
                     found = ask(admin, facts.name)
                 why = f"the topic {facts.name} does not exist any more"
+                if found is not None and found.unled and not self.partly:
+                    why, found = unled_sentence(facts.name, found.unled), None
             except (AccessDeniedError, ConfigError):
                 raise
             except DependencyError as error:

@@ -130,7 +130,7 @@ def plan_state(
         _require_there(facts, settings)
         skip = dict(settings.source.skip)
         history = {p: end for p, end in _history(facts, settings).items() if skip.get(p, -1) + 1 < end}
-        manifest = Manifest(found, number, history, word, storage.elsewhere, rebuilt, skip)
+        manifest = Manifest(found, number, history, word, storage.elsewhere, rebuilt, skip, facts.unled)
         plan = StatePlan(manifest, storage.checkpoint(number), storage.location(number), rebuilt)
     if rebuilt:
         log.warning("the state is built anew", why=rebuilt)
@@ -168,6 +168,20 @@ def outlook(storage: Storage, settings: Settings, kind: Kind) -> list[str]:
     except ManifestError as error:
         return [f"The next start refuses state {stored.generation}. {error}"]
     return [f"{choice.older} The next start goes on from there."] if choice.older else []
+
+
+def take_up(storage: Storage, facts: TopicFacts) -> dict[int, int]:
+    """Record what partitions hold that had no leader when the state began; return the state's history.
+
+    Raises ManifestError, OSError.
+    """
+    stored = read_manifest(storage.manifest)
+    if stored is None:
+        raise ManifestError(f"{storage.manifest} is gone. {REBUILD}")
+    manifest = stored.led(facts.ends, facts.filled())
+    if manifest != stored:
+        write_manifest(storage.manifest, manifest)
+    return manifest.catching_up
 
 
 def record_rebuild(storage: Storage, plan: StatePlan) -> None:
@@ -257,6 +271,8 @@ def _new_skips(stored: Manifest, settings: Settings) -> str:
 def _require_there(facts: TopicFacts, settings: Settings) -> None:
     """Raise ConfigError where `source.skip` names a record that the topic does not have yet."""
     for partition, offset in settings.source.skip.items():
+        if partition in facts.unled:
+            continue
         end = facts.ends.get(partition, 0)
         if offset >= end:
             raise ConfigError(
@@ -299,7 +315,7 @@ def _resumed(
         note_cut(storage.leaders, read_marks(storage.leaders), cut.read, facts.id, before)
         raise
     return StatePlan(
-        stored.grown(found),
+        stored.grown(found).led(facts.ends, facts.filled()),
         storage.checkpoint(number),
         storage.location(number),
         stored.unpublished,

@@ -21,7 +21,7 @@ from rebalance_monitor.engine.outputs.identities import SHOWN, Identities
 from rebalance_monitor.engine.outputs.sinks import JsonLines, Publication
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
     from rebalance_monitor.coordinator.findings.finding import Finding
@@ -123,9 +123,10 @@ class BatchWriter:
         """
         name = self._snapshot.name_of(key.query_id)
         if not self._snapshot.has(name, key.batch_id):
-            self._publish(
-                BatchKey(name, key.batch_id), self._beyond(batch) if name != key.query_id else batch
-            )
+            # A partition that had no leader when the batches of a dead process ran again is read again later.
+            again = {p for p, begin in batch.begins.items() if self._snapshot.is_published(p, begin)}
+            shards = again if name == key.query_id else None
+            self._publish(BatchKey(name, key.batch_id), self._beyond(batch, shards=shards))
         elif batch.now > self._snapshot.now or self._snapshot.passed_by(batch.positions):
             name = self._snapshot.next_name_of(key.query_id)
             log.warning("the checkpoint is older than the ledger", batch=key.batch_id, told_as=name)
@@ -200,16 +201,17 @@ class BatchWriter:
             (again if known else news).append(finding)
         return again, news
 
-    def _beyond(self, batch: Batch, judged_until: int = -1) -> Batch:
+    def _beyond(self, batch: Batch, judged_until: int = -1, shards: Collection[int] | None = None) -> Batch:
         """Return the batch without the findings that the ledger's batches must have published.
 
+        shards: where records are read again, None: everywhere.
         `judged_until`: time (ms) up to which those batches have judged the clock, if this batch is the first
         to judge it since. A finding that is published some time after its event stays: twice, not never.
         """
         late = max(self._snapshot.now if judged_until < 0 else judged_until, 0) - LATE_MS
 
         def is_news(finding: Finding) -> bool:
-            if finding.history:
+            if finding.history or (shards is not None and finding.shard not in shards):
                 return True
             if finding.shard is None or finding.offset is None:
                 return judged_until < 0 or finding.at > late

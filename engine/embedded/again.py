@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
     from rebalance_monitor.engine.driver.writer import BatchWriter
     from rebalance_monitor.engine.embedded.core import Core
-    from rebalance_monitor.engine.topic.facts import TopicFacts
 
 log = structlog.get_logger()
 
@@ -32,32 +31,33 @@ log = structlog.get_logger()
 def run_again(
     kept: Changelog,
     core: Core,
-    facts: TopicFacts,
+    start: Mapping[int, int],
     properties: Mapping[str, str],
     writer: BatchWriter,
     stop: threading.Event,
-) -> dict[int, int] | None:
-    """Apply what was begun since the last state; return where to read on, None for a new state.
+) -> dict[int, int]:
+    """Apply what was begun since the last state, which ends at `start`; return where to read on.
 
-    Nothing more is applied once `stop` is set. Raises DependencyError, and what the writer raises.
+    A partition that is not in `start` has no leader: its part of the batches waits until it has one. Nothing
+    more is applied once `stop` is set. Raises DependencyError, and what the writer raises.
     """
     found = kept.recovered
-    if found.newest < 0:
-        return None
-    since = _from(found.ends, facts)
     if not found.begun:
-        return since
+        return dict(start)
     log.info("batches run again", first=found.begun[0].batch, last=found.begun[-1].batch)
-    until = found.begun[-1].until
-    reading = Reading(since, until, stop=stop)
-    with RecordReader(properties, reading, facts.name) as reader:
+    until: dict[int, int] = {}
+    for begun in found.begun:
+        until |= begun.until
+    reading = Reading(start, until, stop=stop)
+    with RecordReader(properties, reading, found.topic) as reader:
         records = list(reader.batches())
     for begun, own in cut(records, found.begun):
         if stop.is_set():
             break
         extent = Extent.LIMITED if begun.limited else Extent.USUAL
-        writer.apply(BatchKey(kept.query, begun.batch), core.apply(own, begun.now, extent))
-    return _from(until, facts)
+        still = {*begun.still, *(core.shards.keys() - begun.until.keys())}
+        writer.apply(BatchKey(kept.query, begun.batch), core.apply(own, begun.now, extent, still))
+    return {p: max(until.get(p, at), at) for p, at in start.items()}
 
 
 def cut(
@@ -90,8 +90,3 @@ def _numbers(records: pa.RecordBatch, batches: Sequence[Begun]) -> npt.NDArray[n
         here = partition == one
         found[here] = np.searchsorted(ends, offset[here], side="right")
     return found
-
-
-def _from(ends: Mapping[int, int], facts: TopicFacts) -> dict[int, int]:
-    """Return where each partition is read from: where reading had come to, or where it begins by now."""
-    return {p: max(ends.get(p, begin), begin) for p, begin in facts.begins.items()}

@@ -8,7 +8,7 @@ as Spark's operator (`step`), because both advance the same coordinators.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from rebalance_monitor.engine.batch.read_once import ReadOnce
 from rebalance_monitor.engine.batch.step import Extent, OpenShard, measured
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     import pyarrow as pa
 
@@ -47,7 +47,11 @@ class Census:
 
 
 class Core:
-    """`stored`: shard -> what was kept of it, `at`: the last batch's time then (ms). StateVersionError."""
+    """The coordinators of `shards`. Raises StateVersionError.
+
+    stored: shard -> what was kept of it. at: the last batch's time then (ms), which those that were `still`
+    have not seen.
+    """
 
     def __init__(
         self,
@@ -55,29 +59,45 @@ class Core:
         shards: Iterable[int],
         stored: Mapping[int, Stored] | None = None,
         at: int = -1,
+        still: Collection[int] = (),
     ) -> None:
         self.plan = plan
         self._bytes: dict[int, int] = {}
         self._oldest = -1
         self._changed: set[int] = set()
         self._failed: list[tuple[int, Output]] = []
-        records = ReadOnce()
-        self._read = records.first
+        self._records = ReadOnce()
         known, nothing = stored or {}, Stored(-1, b"")
         self.shards: dict[int, OpenShard] = {}
         for shard in sorted(shards):
             kept = known.get(shard, nothing)
-            # One that rested was kept some batches before, or never: the last batch's clock reached it too.
-            kept = Stored(max(at, kept.now), kept.blob)
-            self.shards[shard] = OpenShard(
-                plan, shard, 0, kept if kept.now >= 0 else None, read=records.again
-            )
+            if shard not in still:
+                # One that rested was kept some batches before, or never: the last clock reached it too.
+                kept = Stored(max(at, kept.now), kept.blob)
+            self._open(shard, kept)
+
+    def add(self, ends: Mapping[int, int]) -> None:
+        """Take further shards, which are read from their beginnings: what is before `ends` is history."""
+        self.plan = replace(self.plan, catching_up={**self.plan.catching_up, **ends})
+        for shard in sorted(ends):
+            self._open(shard, Stored(-1, b""))
+
+    def _open(self, shard: int, kept: Stored) -> None:
+        stored = kept if kept.now >= 0 else None
+        self.shards[shard] = OpenShard(self.plan, shard, 0, stored, read=self._records.again)
 
     def apply(
-        self, records: Iterable[pa.RecordBatch], now: int, extent: Extent, *, ticks: bool = True
+        self,
+        records: Iterable[pa.RecordBatch],
+        now: int,
+        extent: Extent,
+        still: Collection[int] = (),
+        *,
+        ticks: bool = True,
     ) -> Batch:
         """Apply one batch at its timestamp `now` (ms); `extent` says what that time is worth.
 
+        It is worth nothing to shards that stand `still`: of these nobody knows what is yet to be read.
         `ticks`: deadlines are judged after the records, and groups are summarised.
         """
         rows, newest = self._by_shard(records)
@@ -85,7 +105,7 @@ class Core:
             # Records come in the order of their offsets: a shard's first one is its oldest.
             oldest = min(own[0].record_ts for own in rows.values())
             self._oldest = min(oldest, self._oldest) if self._oldest >= 0 else oldest
-        return batch_of(self._outputs(rows, now, newest, extent, ticks=ticks))
+        return batch_of(self._outputs(rows, now, newest, extent, still, ticks=ticks))
 
     def freeze(self) -> tuple[dict[int, Stored], set[int]]:
         """Return what is to be kept of the shards that changed since the last call, and which cannot be.
@@ -113,7 +133,14 @@ class Core:
         return Census(len(self.shards), len(groups), shown, sum(1 for group in groups if group.members), age)
 
     def _outputs(
-        self, rows: dict[int, list[Row]], now: int, newest: int, extent: Extent, *, ticks: bool
+        self,
+        rows: dict[int, list[Row]],
+        now: int,
+        newest: int,
+        extent: Extent,
+        still: Collection[int],
+        *,
+        ticks: bool,
     ) -> Iterator[tuple[int, Output]]:
         """Yield what each shard gives; `rows` is emptied on the way."""
         yield from self._failed
@@ -121,10 +148,14 @@ class Core:
         resting = []
         for number, shard in self.shards.items():
             own = rows.pop(number, [])
+            is_still = number in still
             if not own:
+                if is_still:
+                    continue
                 resting.append(number)
             is_catching_up = shard.state.catching_up_until is not None
-            outputs = shard.advance(own, now, ticks=ticks, newest=newest, extent=extent)
+            worth = Extent.LIMITED if is_still else extent
+            outputs = shard.advance(own, now, ticks=ticks, newest=newest, extent=worth)
             if own or is_catching_up or len(outputs) > 1:
                 # The clock alone gives the shard's counters, and nothing else where no group is due; it is
                 # counted while the shard waits for the rest of its history.
@@ -144,7 +175,7 @@ class Core:
         found: defaultdict[int, list[Row]] = defaultdict(list)
         newest = -1
         for part in (part for batch in records for part in pieces(batch)):
-            decoded = decode_batch(part, read=self._read)
+            decoded = decode_batch(part, read=self._records.first)
             if not decoded.num_rows:
                 continue
             rows, shards = list(made_rows(decoded)), decoded.column("shard").to_numpy()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog
+from rebalance_monitor.checkpoints.state.changelog import Begun, Changelog, Recovered
 from rebalance_monitor.checkpoints.state.codec import StateVersionError
 from rebalance_monitor.cluster.clients.ends import log_ends
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, UnpackError, behind
@@ -70,6 +70,7 @@ class EmbeddedKind:
 
     name = "embedded"
     lanes = 0
+    partly = True
 
     def __init__(self, settings: Settings, options: Options) -> None:
         problems = [sentence for is_asked, sentence in _only_sparks(settings) if is_asked]
@@ -118,17 +119,16 @@ class EmbeddedEngine:
         properties, topic = self._settings.kafka.client_properties(), query.facts.name
         try:
             kept = Changelog(self._folder, topic)
-            core = Core(query.plan, query.facts.ends, kept.recovered.stored, kept.recovered.now)
+            found, start = kept.recovered, self._start(query, kept.recovered)
+            core = Core(query.plan, query.facts.ends, found.stored, found.now, found.still)
             self._writer.serve(kept.query)
             with uncollected():
-                start = run_again(kept, core, query.facts, properties, self._writer, self._stop)
+                start = run_again(kept, core, start, properties, self._writer, self._stop)
         except Exception as error:  # noqa: BLE001 - whatever it is, `judged` tells what a next try mends
             return End.FAILED, error
         if self._stop.is_set():
             return End.STOPPED, None
-        if start is None:
-            start = query.facts.begins if self._settings.source.starting == "earliest" else query.facts.ends
-            start = behind(start, query.skip, query.facts.ends)
+        if found.newest < 0:
             # Durable with the first batch: where that one runs again it begins here too.
             kept.commit(-1, -1, start, {})
         log.info("watching", topic=topic, partitions=query.facts.partitions, query=kept.query)
@@ -137,6 +137,13 @@ class EmbeddedEngine:
             feed = Feed(reader, ends, self._stop, every_s=self._settings.trigger.seconds)
             turns = _Turns(kept, core, feed, self._writer)
             return self._follow(turns, query, on_progress, on_turn)
+
+    def _start(self, query: Query, found: Recovered) -> dict[int, int]:
+        """Return where each partition is read from: where its state ends, or where it begins by now."""
+        facts, is_new = query.facts, found.newest < 0
+        at_ends = is_new and self._settings.source.starting == "latest"
+        firsts = behind(facts.ends if at_ends else facts.begins, query.skip, facts.ends)
+        return {p: max(found.ends.get(p, first), facts.begins[p]) for p, first in firsts.items()}
 
     def _follow(
         self,
@@ -204,8 +211,8 @@ class _Turns:
         self._hear(fed)
         read = time.monotonic()
         limited = fed.extent is Extent.LIMITED
-        self._kept.begin(Begun(self._number, fed.now, limited, dict(fed.until)))
-        batch = self._core.apply(fed.records, fed.now, fed.extent)
+        self._kept.begin(Begun(self._number, fed.now, limited, dict(fed.until), fed.unled))
+        batch = self._core.apply(fed.records, fed.now, fed.extent, fed.unled)
         applied = time.monotonic()
         self._records += sum(part.num_rows for part in fed.records)
         # The writer needs the memory, and the next batch.
@@ -227,7 +234,7 @@ class _Turns:
         self._kept.close()
 
     def _commit(self, fed: Fed) -> None:
-        self._kept.commit(self._number - 1, fed.now, fed.until, *self._core.freeze())
+        self._kept.commit(self._number - 1, fed.now, fed.until, *self._core.freeze(), fed.unled)
         self._records, self._kept_at = 0, time.monotonic()
 
     def _hear(self, fed: Fed) -> None:

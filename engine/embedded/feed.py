@@ -3,8 +3,8 @@
 Before a batch the brokers are asked for the ends of the topic. Once these ends have been reached, every
 record that was readable at that time has been read, so silence until then is silence. That time is the
 batch's timestamp. An event "end of partition" is no proof: a quiet partition sends none. If the ends are not
-reached in time, or are unknown, or a partition has no leader, the batch is limited: time goes on with records
-alone.
+reached in time, or are unknown, the batch is limited: time goes on with records alone. A partition without a
+leader has no end: its own time stands still, and that of the others goes on.
 
 The rate of reading can be capped (bytes of keys and values a second), because the topic's leaders serve the
 groups.
@@ -112,7 +112,7 @@ class Feed:
         if gathers and (left := self._wait_left()) > 0:
             self._reader.take(left)
         unled = () if ends is None else tuple(sorted(self._reader.reading.start.keys() - ends.keys()))
-        is_read = ends is not None and self._read_to(ends) and not unled
+        is_read = ends is not None and self._read_to(ends)
         self._ended = time.monotonic()
         self._due = self._ended + self._every_s
         extent = Extent.USUAL if is_read else Extent.LIMITED

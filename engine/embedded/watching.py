@@ -6,10 +6,11 @@ sent: several people run it in the middle of an outage, and the job sends them.
 
 from __future__ import annotations
 
+import queue
 import secrets
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +30,7 @@ from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.asking import Asking
 from rebalance_monitor.engine.topic.facts import TopicFacts
 from rebalance_monitor.engine.topic.guard import has_read
-from rebalance_monitor.engine.topic.topic import await_topic
+from rebalance_monitor.engine.topic.topic import ask, await_topic
 
 if TYPE_CHECKING:
     import threading
@@ -49,8 +50,8 @@ KEEPS_NOTHING = "rebalance-monitor-watch-keeps-nothing-"
 class Onlooker(Protocol):
     """Receives the progress of `watch`; nothing here may block for long."""
 
-    def waits(self, topic: str) -> None:
-        """Note that the topic does not exist: the first consumer group makes it."""
+    def waits(self, why: str) -> None:
+        """Note that the topic cannot be read yet: a sentence."""
 
     def begins(self, facts: TopicFacts, size: int | None) -> None:
         """Note that the topic is about to be read up to its ends; `size`: bytes on disk, None: unknown."""
@@ -62,34 +63,29 @@ class Onlooker(Protocol):
         """Hear that history has been read and what comes is live. `url`: where the page is."""
 
     def leads(self, partitions: Sequence[int]) -> None:
-        """Hear that partitions have a leader that had none at the start, and are not read all the same."""
+        """Hear that partitions have a leader that had none at the start, and are read from now on."""
 
     def probes(self, why: AccessDeniedError, url: str | None) -> None:
         """Hear that the topic may not be read, and that only what the probe sees is shown."""
 
 
 class _SameTopic(Asking):
-    """Asks now and then whether the topic is still the one that is read.
+    """Asks now and then whether the topic is still the one that is read, and which partitions are led."""
 
-    `leads` is told once of each partition that has a leader again.
-    """
-
-    def __init__(
-        self,
-        properties: Mapping[str, str],
-        facts: TopicFacts,
-        every_s: float,
-        leads: Callable[[Sequence[int]], None],
-    ) -> None:
+    def __init__(self, properties: Mapping[str, str], facts: TopicFacts, every_s: float) -> None:
         super().__init__(properties, "topic", every_s)
-        self._facts, self._leads = facts, leads
-        self._unled = set(facts.unled)
+        self._facts = facts
+        self._led: queue.SimpleQueue[TopicFacts] = queue.SimpleQueue()
         self._change = ""
 
     def require(self) -> None:
         """Raise DependencyError once it is not: other records would be taken for those that were read."""
         if self._change:
             raise DependencyError(f"{self._facts.name} {self._change}.", "Start `watch` again.")
+
+    def take(self) -> TopicFacts | None:
+        """Return what the brokers say of the topic once partitions have a leader that had none, else None."""
+        return None if self._led.empty() else self._led.get()
 
     def _ask(self, admin: ClusterAdmin) -> None:
         facts, found = self._facts, admin.topic(self._facts.name)
@@ -100,9 +96,12 @@ class _SameTopic(Asking):
             self._change = "was recreated"
         elif found.partitions > facts.partitions:
             self._change = f"has {found.partitions} partitions now, and had {facts.partitions}"
-        elif led := sorted(self._unled.difference(found.unled)):
-            self._unled.difference_update(led)
-            self._leads(led)
+        elif set(facts.unled).difference(found.unled):
+            now = ask(admin, facts.name)
+            if now is not None and set(facts.unled).difference(now.unled):
+                unled = tuple(p for p in facts.unled if p in now.unled)
+                self._facts = replace(facts, unled=unled)
+                self._led.put(now)
 
 
 @dataclass(slots=True)
@@ -147,7 +146,7 @@ class Watch:
         name = self.settings.source.topic
         try:
             waits = self.onlooker.waits
-            return await_topic(admin, name, self.stop, waits=waits, partly=True), None
+            return await_topic(admin, name, self.stop, waits=waits), None
         except AccessDeniedError as error:
             return TopicFacts(name, "", admin.cluster_id(), {}, {}), error
 
@@ -156,7 +155,7 @@ class Watch:
         properties, topic = self.settings.kafka.client_properties(), facts.name
         core, every_s = Core(plan, facts.ends), self.settings.trigger.seconds
         reading = Reading(behind(facts.begins, self.settings.source.skip, facts.ends))
-        same = _SameTopic(properties, facts, self.settings.source.refresh.seconds, self.onlooker.leads)
+        same = _SameTopic(properties, facts, self.settings.source.refresh.seconds)
         with same, RecordReader(properties, reading, topic, FETCHING) as reader:
             feed = Feed(reader, log_ends(properties, topic), self.stop, every_s=every_s, most=self.most)
             # What history leaves stays: to walk through it again and again is a twentieth of the time.
@@ -167,15 +166,17 @@ class Watch:
             with collected_rarely():
                 while not self.stop.is_set():
                     same.require()
+                    if (found := same.take()) is not None:
+                        self._take_up(found, core, reader)
                     with uncollected():
                         one = feed.next()
-                        self._tell(outputs, core.apply(one.records, one.now, one.extent))
+                        self._tell(outputs, core.apply(one.records, one.now, one.extent, one.unled))
                     self.records = reading.rows
 
     def _has_caught_up(self, core: Core, feed: Feed, reading: Reading, outputs: Outputs) -> bool:
         """Take one batch of history, without the clock; then, with the last one, what stands by the clock."""
         one = feed.next()
-        batch = core.apply(one.records, one.now, one.extent, ticks=False)
+        batch = core.apply(one.records, one.now, one.extent, one.unled, ticks=False)
         self.records = reading.rows
         self.onlooker.reads(reading.rows)
         is_read = has_read(reading.reached, core.plan.catching_up)
@@ -183,8 +184,15 @@ class Watch:
             self.onlooker.follows(core.census(wall_ms(), self.is_shown), outputs.serving.url)
         self._tell(outputs, batch)
         if is_read:
-            self._tell(outputs, core.apply((), one.now, one.extent))
+            self._tell(outputs, core.apply((), one.now, one.extent, one.unled))
         return is_read
+
+    def _take_up(self, found: TopicFacts, core: Core, reader: RecordReader) -> None:
+        """Read partitions that had no leader before; what they hold is history."""
+        led = [p for p in found.ends if p not in core.shards]
+        core.add({p: found.filled().get(p, 0) for p in led})
+        reader.add(behind({p: found.begins[p] for p in led}, self.settings.source.skip, found.ends))
+        self.onlooker.leads(led)
 
     def _probe(self, plan: Plan, outputs: Outputs) -> None:
         """Go on with what the probe sees: groups that rebalance, for how long, and brokers that are away."""

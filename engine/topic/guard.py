@@ -146,12 +146,12 @@ class SightCheck:
 
 
 def unled_sentence(topic: str, unled: Collection[int]) -> str:
-    """Say of which partitions nothing is read, "" where each has a leader."""
+    """Say which partitions are not read, "" where each has a leader."""
     if not unled:
         return ""
     return (
-        f"no broker leads {counted(len(unled), 'partition')} of {topic} ({ranges(unled)}): their groups have "
-        "no coordinator, and nobody's silence is judged until they have one"
+        f"no broker leads {counted(len(unled), 'partition')} of {topic} ({ranges(sorted(unled))}): their "
+        "groups have no coordinator, and are not watched until they have one"
     )
 
 

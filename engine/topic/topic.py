@@ -12,7 +12,7 @@ import structlog
 
 from rebalance_monitor.engine.topic.asking import Asking
 from rebalance_monitor.engine.topic.facts import Look, Reading, TopicFacts
-from rebalance_monitor.engine.topic.guard import CutError
+from rebalance_monitor.engine.topic.guard import CutError, unled_sentence
 from rebalance_monitor.engine.topic.leader_epochs import (
     Marks,
     believed,
@@ -33,19 +33,18 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 WAIT_S = 2.0
 NO_MARKS = Marks()
+NEEDS_ALL = (
+    "Spark's source reads all partitions or none. Start the brokers that hold them; until then `watch`, or "
+    "`engine: embedded` with a `storage.path` of its own, reads the others"
+)
 
 
-def ask(
-    admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS, *, partly: bool = False
-) -> TopicFacts | None:
-    """Return what the brokers say; None where the topic does not exist. Raises DependencyError.
-
-    `partly`: also where some partitions have no leader.
-    """
+def ask(admin: ClusterAdmin, name: str, marks: Marks = NO_MARKS) -> TopicFacts | None:
+    """Return what the brokers say; None where the topic does not exist. Raises DependencyError."""
     topic = admin.topic(name)
     if topic is None or not topic.partitions:
         return None
-    begins, log_ends = admin.begin_offsets(name, partly=partly), admin.log_ends(name, partly=partly)
+    begins, log_ends = admin.begin_offsets(name, partly=True), admin.log_ends(name, partly=True)
     led = begins.keys() & log_ends.keys()
     places = marks.of(topic.id)
     heard = {p: believed(place, places.get(p)) for p, place in log_ends.items() if p in led}
@@ -57,8 +56,8 @@ def ask(
     return TopicFacts(name, topic.id, admin.cluster_id(), begins, ends, epochs, kept, unled)
 
 
-def _log_wait(name: str) -> None:
-    log.info("waiting: the topic does not exist until the first consumer group appears", topic=name)
+def _log_wait(why: str) -> None:
+    log.warning("waiting", why=why)
 
 
 def await_topic(
@@ -68,19 +67,24 @@ def await_topic(
     marks: Marks = NO_MARKS,
     waits: Callable[[str], object] = _log_wait,
     *,
-    partly: bool = False,
+    partly: bool = True,
 ) -> TopicFacts | None:
-    """Return the facts once the topic exists; None when `stop` is set first. `waits` is called once.
+    """Return the facts once the topic exists; None when `stop` is set first.
 
-    `partly`: see `ask`.
+    `partly`: also where some partitions have no leader; else they are waited for too. `waits` is called with
+    each new reason to wait, a sentence.
     """
-    is_said = False
+    said = ""
     while not stop.is_set():
-        if facts := ask(admin, name, marks, partly=partly):
+        facts = ask(admin, name, marks)
+        if facts is not None and (partly or not facts.unled):
             return facts
-        if not is_said:
-            waits(name)
-            is_said = True
+        why = f"{name} does not exist until the first consumer group appears"
+        if facts is not None:
+            why = f"{unled_sentence(name, facts.unled)}. {NEEDS_ALL}"
+        if why != said:
+            waits(why)
+            said = why
         stop.wait(WAIT_S)
     return None
 

@@ -98,6 +98,7 @@ class SparkKind:
     """Spark as the job's engine. Its session comes before the findings table where that is Delta."""
 
     name = "spark"
+    partly = False
 
     def __init__(self, settings: Settings, options: Options) -> None:
         self._settings, self._options = settings, options

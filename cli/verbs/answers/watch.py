@@ -178,18 +178,16 @@ class _Said:
     def __init__(self) -> None:
         self._progress: Progress | None = None
 
-    def waits(self, topic: str) -> None:
-        click.echo(f"waiting: {topic} does not exist until the first consumer group appears", err=True)
+    def waits(self, why: str) -> None:
+        click.echo(f"waiting: {why}", err=True)
 
     def begins(self, facts: "TopicFacts", size: int | None) -> None:
+        from rebalance_monitor.engine.topic.guard import unled_sentence
+
         records = sum(end - facts.begins.get(p, 0) for p, end in facts.ends.items())
         bytes_ = "" if size is None else f", {size / MB:,.1f} MB"
         if facts.unled:
-            click.echo(
-                f"no broker leads {len(facts.unled)} of {facts.partitions} partitions of {facts.name} "
-                f"({ranges(facts.unled)}): their groups have no coordinator and are not shown",
-                err=True,
-            )
+            click.echo(unled_sentence(facts.name, facts.unled), err=True)
         click.echo(f"reading {facts.name} to its end: up to {counted(records, 'record')}{bytes_}", err=True)
         self._progress = Progress("read", records)
 
@@ -208,7 +206,7 @@ class _Said:
 
     def leads(self, partitions: "Sequence[int]") -> None:
         again = f"a broker leads {counted(len(partitions), 'partition')} again ({ranges(partitions)})"
-        click.echo(f"{again}: start `watch` again to see the groups there", err=True)
+        click.echo(f"{again}: read from the beginning, and watched from now on", err=True)
 
     def probes(self, why: "AccessDeniedError", url: str | None) -> None:
         if self._progress:

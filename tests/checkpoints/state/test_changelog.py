@@ -66,6 +66,23 @@ def test_a_state_that_was_committed_before_an_orderly_end_is_kept(tmp_path: Path
     assert (found.batch, found.ends, found.begun, found.stored) == (0, {0: 5}, [], state(0))
 
 
+@pytest.mark.parametrize("least", [0, changelog.LEAST_BYTES])
+def test_a_shard_that_was_not_read_keeps_its_state_and_where_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int
+) -> None:
+    monkeypatch.setattr(changelog, "LEAST_BYTES", least)
+    log, first, second = Changelog(tmp_path), Stored(1, b"first"), Stored(2, b"second")
+    log.commit(0, 1_000, {0: 5, 1: 7}, {0: first, 1: first})
+    log.close()
+    log = Changelog(tmp_path)
+    log.begin(Begun(1, 2_000, limited=False, until={0: 6}))
+    log.commit(1, 2_000, {0: 6}, {0: second})
+    log.begin(Begun(2, 3_000, limited=False, until={0: 7}, still=(0,)))
+    found = Changelog(tmp_path).recovered
+    assert (found.ends, found.stored, found.still) == ({0: 6, 1: 7}, {0: second, 1: first}, {1})
+    assert found.begun == [Begun(2, 3_000, limited=False, until={0: 7}, still=(0,))]
+
+
 def test_the_query_keeps_its_name(tmp_path: Path) -> None:
     assert Changelog(tmp_path).query == Changelog(tmp_path).query != Changelog(tmp_path / "other").query
 

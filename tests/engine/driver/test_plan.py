@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ from rebalance_monitor.engine.driver.plan import (
     limit_of,
     outlook,
     record_rebuild,
+    take_up,
 )
 from rebalance_monitor.engine.embedded.engine import EmbeddedKind
 from rebalance_monitor.engine.storage import Storage
@@ -62,6 +64,19 @@ def test_new_partitions_are_live_from_the_start(tmp_path: Path) -> None:
     found = plan(tmp_path, replace(FACTS, begins={**FACTS.begins, 3: 0}, ends={**FACTS.ends, 3: 50}))
     assert found.manifest.identity.shards == 4
     assert 3 not in found.manifest.catching_up
+
+
+def test_partitions_that_had_no_leader_at_the_first_start_are_history_once_they_have_one(
+    tmp_path: Path,
+) -> None:
+    away = replace(FACTS, begins={0: 0}, ends={0: 10}, unled=(1, 2))
+    assert plan(tmp_path, away).manifest.unled == (1, 2)
+    assert plan(tmp_path, away).manifest.catching_up == {0: 10}
+    # It is the same whether the job is started again, or runs on.
+    later = replace(FACTS, ends={0: 99, 1: 7, 2: 5})
+    shutil.copytree(tmp_path, runs := tmp_path.with_name("runs"))
+    assert take_up(Storage(runs), later) == plan(tmp_path, later).manifest.catching_up == {0: 10, 2: 5}
+    assert plan(tmp_path, replace(FACTS, ends={0: 99, 1: 99, 2: 99})).manifest.catching_up == {0: 10, 2: 5}
 
 
 def test_a_rebuild_begins_a_new_folder_with_the_history_of_now(tmp_path: Path) -> None:

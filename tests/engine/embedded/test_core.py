@@ -146,6 +146,24 @@ def test_history_read_without_the_clock_gives_the_same_findings_and_every_group_
     assert without.apply((), now, Extent.LIMITED).groups.keys() == known
 
 
+def test_the_clock_of_a_shard_that_nobody_leads_stands_still_and_starts_where_it_stood(
+    tmp_path: Path,
+) -> None:
+    whole = recorded("moved-4.1.1")
+    shard, now = next(iter(whole)), int(max(times(records).max() for records in whole.values()))
+    plan, kept = Plan(DetectionSettings(), "c1", {}), Changelog(tmp_path)
+    core = Core(plan, whole)
+    core.apply(whole.values(), now, Extent.USUAL)
+    later = now + 600_000
+    core.apply([], later, Extent.USUAL, {shard})
+    assert {number for number, one in core.shards.items() if one.now == now} == {shard}
+    kept.commit(1, later, dict.fromkeys(whole, 9), *core.freeze(), {shard})
+    kept.close()
+    found = Changelog(tmp_path).recovered
+    again = Core(plan, whole, found.stored, found.now, found.still)
+    assert {number for number, one in again.shards.items() if one.now == now} == {shard}
+
+
 def test_a_shard_that_cannot_be_stored_is_read_again_from_the_state_before(tmp_path: Path) -> None:
     whole = recorded("moved-4.1.1")
     stamps = np.concatenate([times(records) for records in whole.values()])

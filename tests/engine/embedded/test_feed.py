@@ -68,9 +68,11 @@ def test_brokers_that_do_not_say_where_the_topic_ends_make_the_batch_limited() -
     assert offsets(feed(Ends(None), [Message(0), eof(1)])) == ([0], 1_000, Extent.LIMITED)
 
 
-def test_partitions_that_nobody_leads_make_the_batch_limited_and_are_named() -> None:
-    found = feed(Ends({}), [Message(0), eof(1)]).next()
-    assert (found.extent, found.unled, found.lag) == (Extent.LIMITED, (0,), 0)
+def test_a_partition_that_nobody_leads_is_named_and_the_others_are_read_to_their_ends() -> None:
+    found = feed(Ends({0: 1}), [Message(0), eof(1)])
+    found._reader.reading.start = {0: 0, 1: 0}
+    fed = found.next()
+    assert (fed.extent, fed.unled, fed.lag) == (Extent.USUAL, (1,), 0)
 
 
 def test_offsets_without_records_at_the_end_are_read_once_their_end_is_published() -> None:

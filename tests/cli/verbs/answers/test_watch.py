@@ -19,17 +19,21 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
+from rebalance_monitor.coordinator.findings.wording import ranges
 from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING
-from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
+from tests.chaos.support.rig import Rig
 from tests.cli.verbs.records.test_capture import come_and_go
+from tests.engine.support.halves import halves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from rebalance_monitor.lab.cluster.broker import LabBroker
+
 pytestmark = pytest.mark.broker
 TOPIC = "capture-tests"
-GROWS, HALF = "grows-under-watch", "led-by-halves"
+GROWS = "grows-under-watch"
 PROGRAM = str(Path(sys.executable).with_name("rebalance-monitor"))
 PATIENCE_S = 180
 
@@ -140,29 +144,39 @@ def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str)
 
 
 @pytest.mark.slow
-def test_partitions_that_no_broker_leads_are_said_and_the_others_are_watched() -> None:
-    """A broker is away that alone has one of two partitions; it comes back while the other is watched."""
-    with LabBroker(nodes=3) as cluster:
-        admin, (first, second, _) = AdminClient({"bootstrap.servers": cluster.bootstrap}), cluster.nodes
-        places = [[second.address.node], [first.address.node]]
-        admin.create_topics([NewTopic(HALF, 2, replica_assignment=places)])[HALF].result()
-        first.kill()
-
-        def is_unled() -> bool:
-            return bool(admin.list_topics(HALF, timeout=30).topics[HALF].partitions[1].leader < 0)
-
-        assert wait_until(is_unled, 120, 1)
-        of_topic = ["--set", f"source.topic={HALF}", "--set", "source.refresh=1s"]
-        command = [PROGRAM, "watch", "--bootstrap", cluster.bootstrap, *of_topic]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+def test_partitions_that_no_broker_leads_are_said_and_watched_as_soon_as_one_does(tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    with halves() as half:
+        group, rig = half.group("away", there=True), Rig(half.cluster.bootstrap, tmp_path, copies=3)
+        rig.pulse(group)
+        half.kill()
+        command = [
+            PROGRAM,
+            "watch",
+            "--bootstrap",
+            rig.bootstrap,
+            "-o",
+            "jsonl",
+            "--set",
+            "source.refresh=1s",
+        ]
+        with (
+            shown.open("w") as out,
+            subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True) as process,
+        ):
             assert process.stderr is not None
-            left_out = next(process.stderr)
-            next(line for line in process.stderr if "1 partition," in line)
-            first.start()
-            again = next(line for line in process.stderr if "again" in line)
+            assert f"({ranges(half.partitions)})" in next(process.stderr)
+            next(line for line in process.stderr if "6 partitions, " in line)
+            half.start()
+            assert f"({ranges(half.partitions)})" in next(
+                line for line in process.stderr if "a broker leads" in line
+            )
+            rig.pulse(group)
+            assert wait_until(lambda: f'"{group}"' in shown.read_text(), PATIENCE_S), shown.read_text()
             process.send_signal(signal.SIGINT)
-        assert f"no broker leads 1 of 2 partitions of {HALF} (1)" in left_out
-        assert "a broker leads 1 partition again (1)" in again
+        # What was there before is history, which is not shown.
+        found = [one for one in map(json.loads, shown.read_text().splitlines()) if one["group"] == group]
+        assert [one["generation"] for one in found if one["kind"] == "rebalance"] == [3]
 
 
 def _thread(call: Callable[[], None], after_s: float) -> Timer:
