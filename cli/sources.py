@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from functools import wraps
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
+
+from rebalance_monitor.coordinator.findings.wording import counted, ranges
 
 if TYPE_CHECKING:
     from rebalance_monitor.cluster.clients.reader import Reading
@@ -94,6 +96,13 @@ def group_option(function: Callable[P, R]) -> Callable[P, R]:
 def is_like(group: str, pattern: str) -> bool:
     """Whether a group's name matches a shell pattern, case and all."""
     return fnmatchcase(group, pattern)
+
+
+def lacking(topic: str, unled: "Collection[int]") -> str:
+    """Say which partitions there is nothing of, because no broker led them; "" where there are none."""
+    if not unled:
+        return ""
+    return f"no broker led {counted(len(unled), 'partition')} of {topic} ({ranges(sorted(unled))})"
 
 
 def is_about(finding: "Finding", pattern: str) -> bool:

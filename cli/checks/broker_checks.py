@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cli.checks.result import Result, dotted, numbers
+from rebalance_monitor.cli.sources import lacking
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC
 from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.coordinator.findings.wording import counted
@@ -67,9 +68,12 @@ def topic(admin: "ClusterAdmin", settings: "Settings") -> Result:
     if seen is None:
         remedy = "It appears when the first group commits; `run` waits for it. Is this the right cluster?"
         return Result("topic", ok=False, found=f"{name} does not exist", remedy=remedy, optional=True)
-    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
+    begins, ends = admin.begin_offsets(name, partly=True), admin.end_offsets(name, partly=True)
     offsets = sum(end - begins.get(partition, end) for partition, end in ends.items())
-    return Result("topic", ok=True, found=f"{name}: {seen.partitions} partitions, {offsets:,} offsets")
+    found = f"{name}: {seen.partitions} partitions, {offsets:,} offsets"
+    lacks = lacking(name, seen.unled)
+    remedy = "Start the brokers that hold them: their groups have no coordinator until then."
+    return Result("topic", not lacks, f"{found}; {lacks}" if lacks else found, remedy)
 
 
 def cleanup(admin: "ClusterAdmin", settings: "Settings") -> Result:
@@ -105,7 +109,7 @@ def reading(admin: "ClusterAdmin", settings: "Settings") -> Result:
     from rebalance_monitor.cluster.clients.reader import Reading, read_records
 
     name = settings.source.topic
-    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
+    begins, ends = admin.begin_offsets(name, partly=True), admin.end_offsets(name, partly=True)
     filled = {partition: end for partition, end in ends.items() if end > begins.get(partition, 0)}
     if not filled:
         return Result("reading", ok=True, found=f"{name} holds no records yet")

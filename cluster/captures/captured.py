@@ -33,7 +33,7 @@ class Metadata:
 
     `broker_values`: the brokers' values that detection uses, as far as they were returned.
     `session_timeouts`: ms, of epoch-based groups with one of their own; None for a group, or for all, if it
-    could not be read.
+    could not be read. `unled`: partitions that no broker led, of which there is nothing.
     """
 
     format: int = FORMAT
@@ -47,6 +47,7 @@ class Metadata:
     broker_values: dict[str, int] = field(default_factory=dict)
     session_timeouts: dict[str, int | None] | None = field(default_factory=dict)
     captured_at: int = -1
+    unled: list[int] = field(default_factory=list)
 
     def offsets_retention_ms(self) -> int | None:
         """Give the brokers' retention of committed offsets, ms."""

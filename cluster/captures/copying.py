@@ -68,7 +68,7 @@ def parse_offsets(text: str) -> dict[int, int]:
 
 
 def open_reading(admin: ClusterAdmin, extent: Extent, name: str = OFFSETS_TOPIC) -> tuple[Topic, Reading]:
-    """Settle what to read. Partitions left out of given offsets begin at their first record.
+    """Settle what to read: what is led. Partitions left out of given offsets begin at their first record.
 
     Raises DependencyError where the topic does not exist, ConfigError for offsets of no partition.
     """
@@ -78,15 +78,21 @@ def open_reading(admin: ClusterAdmin, extent: Extent, name: str = OFFSETS_TOPIC)
             f"The topic {name} does not exist on {admin.servers} yet.",
             "It appears when the first group commits; check that this is the right cluster.",
         )
-    begins, ends = admin.begin_offsets(name), admin.end_offsets(name)
-    start = ends if extent.start == LATEST else begins
+    begins, ends = admin.begin_offsets(name, partly=True), admin.end_offsets(name, partly=True)
+    begins = {p: first for p, first in begins.items() if p in ends}
+    start = {p: ends[p] for p in begins} if extent.start == LATEST else begins
     if extent.start not in {EARLIEST, LATEST}:
         given = parse_offsets(extent.start)
-        if foreign := sorted(set(given) - set(begins)):
+        if foreign := sorted(set(given).difference(range(topic.partitions))):
             raise ConfigError(f"{name} has no partitions {foreign}: it has {topic.partitions}")
         start = {p: max(first, given.get(p, first)) for p, first in begins.items()}
     until = ends if extent.until_end else None
     return topic, Reading(behind(start, extent.skip, ends), until, extent.duration_s, extent.stop)
+
+
+def unread(topic: Topic, reading: Reading) -> list[int]:
+    """Return the partitions that are not read, for no broker leads them."""
+    return [one.partition for one in topic.leaders if one.partition not in reading.start]
 
 
 def copy_topic(
@@ -127,6 +133,7 @@ def copy_topic(
             broker_values=values,
             session_timeouts=own,
             captured_at=int(time.time() * 1000),
+            unled=unread(found, reading),
         )
         writer.finish(metadata)
     return metadata

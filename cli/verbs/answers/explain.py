@@ -70,7 +70,7 @@ def write(found: dict[str, Any], output: Form) -> None:
 
 
 def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any] | None:
-    from rebalance_monitor.cluster.captures.capture import read_capture
+    from rebalance_monitor.cluster.captures.capture import CaptureError, read_capture
     from rebalance_monitor.coordinator.explain.dossier import open_dossier
     from rebalance_monitor.coordinator.explain.explanation import Place, explain
     from rebalance_monitor.decoders import coordinator_partition
@@ -81,6 +81,11 @@ def _from_capture(group: str, path: Path, settings: "Settings") -> dict[str, Any
     known = capture.metadata
     shards = known.partitions if known.partitions > 0 else USUAL_PARTITIONS
     shard = coordinator_partition(group, shards)
+    if shard in known.unled:
+        raise CaptureError(
+            f"the capture {path} lacks partition {shard} of {known.topic}, which has the group {group!r}: no "
+            "broker led it"
+        )
     detection = detection_settings(settings.detection, known)
     dossier = open_dossier(group, shard, detection, known.cluster_id)
     with capture.by_partition() as streams:
@@ -101,6 +106,7 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
     from rebalance_monitor.cluster.captures.copying import Extent, open_reading
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin
     from rebalance_monitor.cluster.clients.reader import read_records
+    from rebalance_monitor.cluster.errors import DependencyError
     from rebalance_monitor.coordinator.explain.dossier import open_dossier
     from rebalance_monitor.coordinator.explain.explanation import explain
     from rebalance_monitor.decoders import coordinator_partition
@@ -110,6 +116,12 @@ def _from_broker(group: str, settings: "Settings") -> dict[str, Any] | None:
     with ClusterAdmin(properties) as admin:
         topic, reading = open_reading(admin, Extent(until_end=True, skip=settings.source.skip), name)
         shard = coordinator_partition(group, topic.partitions)
+        if shard not in reading.start:
+            raise DependencyError(
+                f"No broker leads partition {shard} of {name}, so the group {group!r} has no coordinator: "
+                "nothing can be read of it, and its members cannot commit.",
+                "Start the brokers that hold the partition. `history` shows what the job found before.",
+            )
         end = (reading.until or {}).get(shard, 0)
         reading.start, reading.until = {shard: reading.start[shard]}, {shard: end}
         detection = detection_settings(settings.detection, admin)

@@ -10,8 +10,9 @@ import click
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings
-from rebalance_monitor.cli.sources import Duration, Progress, connection_options
+from rebalance_monitor.cli.sources import Duration, Progress, connection_options, lacking
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,8 @@ def command(
 ) -> int:
     """Copy the offsets topic from a broker into FOLDER.
 
-    Without --until-end and --duration it goes on until Ctrl-C, and keeps what it has.
+    Without --until-end and --duration it goes on until Ctrl-C, and keeps what it has. Ends with 1 where
+    partitions are missing, because no broker leads them.
     """
     settings = load_settings(config, assignments, connection)
     from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
@@ -71,5 +73,9 @@ def command(
     )
     line.end()
     rows = seen[0].rows if seen else 0
-    click.echo(f"{folder}: {rows:,} records of {metadata.partitions} partitions", err=True)
+    read = metadata.partitions - len(metadata.unled)
+    click.echo(f"{folder}: {rows:,} records of {counted(read, 'partition')}", err=True)
+    if lacks := lacking(metadata.topic, metadata.unled):
+        click.echo(f"{folder} is not complete: {lacks}", err=True)
+        return ExitCode.PROBLEMS
     return ExitCode.INTERRUPTED if stop.is_set() and (until_end or duration) else ExitCode.FINE

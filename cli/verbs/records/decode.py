@@ -1,7 +1,8 @@
 """`rebalance-monitor decode`: records of the offsets topic as JSON lines, from a capture or a broker.
 
 One line per record, in the file's order; what cannot be read has an `error` and its raw bytes, and does not
-stop the run. Ends with 1 where a record could not be read (a type from the future is no such error).
+stop the run. Ends with 1 where a record could not be read (a type from the future is no such error), and
+where partitions have no leader.
 """
 
 import sys
@@ -24,6 +25,7 @@ from rebalance_monitor.cli.sources import (
     connection_options,
     group_option,
     is_like,
+    lacking,
     moment_option,
     span_of,
 )
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
 
 Record = tuple[int, int, int, bytes | None, bytes | None]
+Opened = tuple[Iterable["pa.RecordBatch"], int | None, str]
+"""Records, how many there are at most, and a sentence on partitions that there is nothing of, or ""."""
 UNKNOWN_TYPE = "unknown_type"
 
 
@@ -79,7 +83,7 @@ def command(
     parts = frozenset(partition)
     opened = _from_capture(capture) if capture else _from_broker(settings, start, parts, follow=follow)
     only = Only(pattern, parts, absolute(since, time.time_ns() // 1_000_000))
-    with opened as (batches, total):
+    with opened as (batches, total, lacks):
         progress = Progress("decoded", total)
         written, failures = write_lines(batches, sys.stdout, progress, only, expand=expand)
         progress.end()
@@ -87,7 +91,9 @@ def command(
         click.echo(f"nothing to print in {counted(progress.done, 'record')}", err=True)
     for reason, count in failures.most_common():
         click.echo(f"{counted(count, 'record')} could not be read: {reason}", err=True)
-    return ExitCode.PROBLEMS if set(failures) - {UNKNOWN_TYPE} else ExitCode.FINE
+    if lacks:
+        click.echo(f"Not all records were read: {lacks}.", err=True)
+    return ExitCode.PROBLEMS if lacks or set(failures) - {UNKNOWN_TYPE} else ExitCode.FINE
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,28 +162,29 @@ def records(batch: "pa.RecordBatch") -> Iterator[Record]:
 
 
 @contextmanager
-def _from_capture(path: Path) -> Iterator[tuple[Iterable["pa.RecordBatch"], int | None]]:
+def _from_capture(path: Path) -> Iterator[Opened]:
     from rebalance_monitor.cluster.captures.capture import read_capture
 
     found = read_capture(path)
-    yield found.batches(), found.rows
+    yield found.batches(), found.rows, lacking(found.metadata.topic, found.metadata.unled)
 
 
 @contextmanager
 def _from_broker(
     settings: "Settings", start: str, partitions: frozenset[int], *, follow: bool
-) -> Iterator[tuple[Iterable["pa.RecordBatch"], int | None]]:
-    from rebalance_monitor.cluster.captures.copying import Extent, open_reading
+) -> Iterator[Opened]:
+    from rebalance_monitor.cluster.captures.copying import Extent, open_reading, unread
     from rebalance_monitor.cluster.clients.admin import ClusterAdmin
     from rebalance_monitor.cluster.clients.reader import read_records
 
     properties, topic = settings.kafka.client_properties(), settings.source.topic
     extent = Extent(start, until_end=not follow, stop=stop_on_signals(keeps=False), skip=settings.source.skip)
     with ClusterAdmin(properties) as admin:
-        _topic, reading = open_reading(admin, extent, topic)
+        found, reading = open_reading(admin, extent, topic)
+    unled = [part for part in unread(found, reading) if not partitions or part in partitions]
     if partitions:
         reading.start = {part: at for part, at in reading.start.items() if part in partitions}
         reading.until = reading.until and {
             part: at for part, at in reading.until.items() if part in partitions
         }
-    yield read_records(properties, reading, topic), span_of(reading)
+    yield read_records(properties, reading, topic), span_of(reading), lacking(topic, unled)

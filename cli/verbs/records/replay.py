@@ -25,6 +25,7 @@ from rebalance_monitor.cli.sources import (
     group_option,
     is_about,
     is_like,
+    lacking,
     span_of,
 )
 
@@ -106,6 +107,8 @@ def _replay(
     click.echo(summary + ("" if capture.sightings else ", without probe samples"), err=True)
     if not is_known:
         click.echo(f"No group is like the pattern of `--group`: {pattern}", err=True)
+    if lacks := lacking(capture.metadata.topic, capture.metadata.unled):
+        click.echo(f"nothing is known of their groups: {lacks}", err=True)
 
 
 def write_notifications(findings: "Iterable[Finding]", settings: "Settings", output: Form) -> int:
