@@ -340,6 +340,10 @@ class Job:
         begins = look.facts.begins
         known = {p: max(end, self.removed.get(p, 0)) for p, end in look.after.ends.items()}
         self._report_lost(removed_unread(known, begins), begins)
+        unled = "" if self.partly else unled_sentence(facts.name, look.facts.unled)
+        if unled and unled != self.outputs.notices.condition(Cause.BLIND):
+            # Spark waits for the leader of each partition, and gives no batch until then.
+            self.speaking.say(Cause.BLIND, unled)
         if led := sorted(set(facts.unled).difference(look.facts.unled)):
             log.info("partitions have a leader again and are read", partitions=ranges(led))
         return bool(led) or look.facts.partitions > facts.partitions

@@ -31,11 +31,13 @@ def test_lines_after_the_last_commit_are_cut_off(tmp_path: Path) -> None:
 
 
 def test_a_findings_file_that_was_moved_away_begins_anew(tmp_path: Path) -> None:
-    undisturbed(tmp_path)
-    Storage(tmp_path).jsonl.unlink()
-    writer = writer_at(Storage(tmp_path))
-    writer.apply(BatchKey("another-query", 0), BATCHES[0])
-    assert [finding.id for finding in told(Storage(tmp_path))] == [f.id for f in BATCHES[0].findings]
+    storage, (first, second) = Storage(tmp_path), [batch for batch in BATCHES if batch.findings][:2]
+    writer_at(storage).apply(BatchKey(QUERY, 0), first)
+    storage.jsonl.unlink()
+    writer_at(storage).apply(BatchKey(QUERY, 1), second)
+    found = {finding.id for finding in told(storage)}
+    assert found.issuperset(finding.id for finding in second.findings)
+    assert found.isdisjoint(finding.id for finding in first.findings)
 
 
 @pytest.mark.parametrize("rotate", ["renamed", "truncated"])

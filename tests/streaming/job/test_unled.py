@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.wording import ranges
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.support.rig import PATIENCE_S, Rig
@@ -23,11 +24,12 @@ pytestmark = [
 ]
 
 
-def test_a_job_on_spark_names_the_partitions_and_what_reads_the_others_and_starts_by_itself(
+def test_a_job_on_spark_waits_for_the_partitions_and_names_them_at_its_start_and_later(
     tmp_path: Path,
 ) -> None:
+    settings = {"engine": "spark", "web": {"enabled": False}, "source": {"refresh": "2s"}}
     with halves() as half:
-        rig = Rig(half.cluster.bootstrap, tmp_path, {"engine": "spark", "web": {"enabled": False}}, copies=3)
+        rig, group = Rig(half.cluster.bootstrap, tmp_path, settings, copies=3), half.group("away", there=True)
         half.kill()
         with rig.job as job:
             assert wait_until(lambda: "waiting" in job.log or not job.alive, PATIENCE_S)
@@ -35,6 +37,10 @@ def test_a_job_on_spark_names_the_partitions_and_what_reads_the_others_and_start
             assert "`engine: embedded` with a `storage.path` of its own" in job.log
             half.start()
             job.wait_ready()
-            group = half.group("away", there=True)
+            half.kill()
+            opened = rig.await_told(lambda one: one.details.get("cause") == Cause.BLIND)
+            assert f"({ranges(half.partitions)})" in opened.causes[0].why
+            half.start()
             rig.pulse(group)
             rig.completed(group)
+            rig.await_told(lambda one: (one.details.get("cause"), one.phase) == (Cause.BLIND, "resolved"))
