@@ -55,7 +55,8 @@ class ClusterAdmin:
         require_answer(self._properties)
         arguments = {"client_id": CLIENT_ID, "request_timeout_ms": timeout_ms, **admin_arguments(properties)}
         arguments["bootstrap_servers"] = [part.strip() for part in self.servers.split(",")]
-        self._client = self._call(lambda: opened({"bootstrap_timeout_ms": timeout_ms, **arguments}))
+        self._arguments = {"bootstrap_timeout_ms": timeout_ms, **arguments}
+        self._client = self._call(lambda: opened(self._arguments))
 
     def __enter__(self) -> Self:
         return self
@@ -68,6 +69,11 @@ class ClusterAdmin:
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
+
+    def reconnect(self) -> None:
+        """Begin anew: a client that missed a broker does not learn that it is back. Raises as at first."""
+        self.close()
+        self._client = self._call(lambda: opened(self._arguments))
 
     def cluster_id(self) -> str:
         """Give the cluster's id, "" where it has none."""

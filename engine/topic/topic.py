@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.engine.topic.asking import Asking
 from rebalance_monitor.engine.topic.facts import Look, Reading, TopicFacts
 from rebalance_monitor.engine.topic.guard import CutError, unled_sentence
@@ -72,15 +73,26 @@ def await_topic(
     """Return the facts once the topic exists; None when `stop` is set first.
 
     `partly`: also where some partitions have no leader; else they are waited for too. `waits` is called with
-    each new reason to wait, a sentence.
+    each new reason to wait, a sentence. Raises DependencyError where brokers do not answer before it waits,
+    AccessDeniedError.
     """
-    said = ""
+    said, is_lost = "", False
     while not stop.is_set():
-        facts = ask(admin, name, marks)
-        if facts is not None and (partly or not facts.unled):
-            return facts
-        why = f"{name} does not exist until the first consumer group appears"
+        facts, why = None, f"{name} does not exist until the first consumer group appears"
+        try:
+            if is_lost:
+                admin.reconnect()
+            facts, is_lost = ask(admin, name, marks), False
+        except AccessDeniedError:
+            raise
+        except DependencyError as error:
+            if not said:
+                raise
+            # The brokers that are waited for come back one after the other.
+            why, is_lost = error.what, True
         if facts is not None:
+            if partly or not facts.unled:
+                return facts
             why = f"{unled_sentence(name, facts.unled)}. {NEEDS_ALL}"
         if why != said:
             waits(why)

@@ -19,7 +19,8 @@ from kafka.protocol.consumer.group import (
 
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.cluster.clients.ends import log_ends
-from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA, Reading, read_records
+from rebalance_monitor.cluster.clients.plain_consumer import PlainConsumer
+from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA, Reading, RecordReader, read_records
 from rebalance_monitor.cluster.errors import BrokerUnreachableError
 from rebalance_monitor.cluster.probe.probe import ProbeThread
 from rebalance_monitor.coordinator.probe.sample import RebalancingGroup, from_json, to_json
@@ -188,6 +189,42 @@ def test_reading_from_offsets_begins_there(servers: str, admin: ClusterAdmin) ->
     (partition,) = set(table["partition"].to_pylist())
     assert reading.reached[partition] == start[partition] + 4
     assert reading.leader_epochs[partition] >= 0
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["librdkafka", "kafka-python"])
+def test_a_partition_that_is_added_is_read_from_its_offset_and_the_other_goes_on(
+    servers: str,
+    plain: bool,  # noqa: FBT001 - a case
+) -> None:
+    properties, topic = {"bootstrap.servers": servers}, f"added-later-{plain}"
+    client = AdminClient(dict(properties))
+    client.create_topics([NewTopic(topic, 2, 1)])[topic].result()
+    producer, reader = Producer(dict(properties)), RecordReader(properties, Reading({0: 1}), topic)
+    if plain:
+        reader.consumer.close()
+        reader.consumer = PlainConsumer(properties, topic)
+
+    def write() -> None:
+        for partition in (0, 0, 0, 1, 1, 1):
+            producer.produce(topic, b"value", b"key", partition)
+        producer.flush()
+
+    def read(records: int) -> list[tuple[int, int]]:
+        def is_read() -> bool:
+            reader.take(0.2)
+            return reader.rows >= records
+
+        assert wait_until(is_read, 60)
+        found = reader.cut()
+        places = (found.column(name).to_pylist() for name in ("partition", "offset"))
+        return sorted(zip(*places, strict=True))
+
+    write()
+    with reader:
+        assert read(2) == [(0, 1), (0, 2)]
+        reader.add({1: 2})
+        write()
+        assert read(7) == [(0, 3), (0, 4), (0, 5), (1, 2), (1, 3), (1, 4), (1, 5)]
 
 
 def test_reading_for_a_duration_delivers_what_comes_meanwhile(servers: str, admin: ClusterAdmin) -> None:
