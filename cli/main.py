@@ -6,6 +6,7 @@ keeps its traceback.
 """
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -67,18 +68,29 @@ def _print_error(error: BaseException, code: ExitCode) -> None:
 
     import structlog
 
+    from rebalance_monitor.checkpoints.errors import is_full
+
     text = "interrupted" if code is ExitCode.INTERRUPTED else str(error)
     if isinstance(error, gaierror):
         text = f"a host's name is not known: {error.strerror}; check those configured, and `localhost`"
     elif isinstance(error, OSError) and error.errno is not None:
-        text = f"{error.filename or 'a file or a connection'} cannot be used: {error.strerror or error}"
+        what = "the output, or a temporary file," if is_full(error) else "a file or a connection"
+        text = f"{error.filename or what} cannot be used: {error.strerror or error}"
     if structlog.is_configured():
         structlog.get_logger().debug("where it came from", exc_info=error)
     click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if takes_colours(sys.stderr) else None)
 
 
+def open_closed_streams() -> None:
+    """Let standard streams that were closed lead nowhere: the next file or socket would take their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - stays open
+
+
 def main() -> None:
     """Run this process's command line; return if all is fine: some platforms take any exit for failure."""
+    open_closed_streams()
     # An eighth of the CPU that a verb takes to start.
     gc.set_threshold(COLLECT_AFTER)
     if code := run(sys.argv[1:]):

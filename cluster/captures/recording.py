@@ -5,7 +5,9 @@ The folder is built beside its place under a hidden name and renamed when finish
 
 from __future__ import annotations
 
+import errno
 import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TextIO
 
 import pyarrow.parquet as pq
@@ -50,8 +52,13 @@ class CaptureWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._close_lines()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError) and error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+            # Arrow names no file, and neither does a write.
+            error.filename = str(self.path)
+        with suppress(OSError):
+            # What is buffered finds no room either.
+            self._close_lines()
         shutil.rmtree(self._work, ignore_errors=True)
 
     def add(self, batch: pa.RecordBatch) -> None:

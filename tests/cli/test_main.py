@@ -264,6 +264,25 @@ def test_a_reader_that_goes_away_gets_no_traceback() -> None:
     process.wait(60)
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_streams_that_are_closed_end_nothing(closed: str, tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("rebalance-monitor")
+    capture = Path(__file__).parents[1] / "fixtures" / "scenarios" / "moved-4.1.1" / "capture"
+    command = f"exec '{program}' groups --capture '{capture}' {closed}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == ExitCode.FINE, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_output_that_finds_no_room_is_named(tmp_path: Path) -> None:
+    program = Path(sys.executable).with_name("rebalance-monitor")
+    command = f"'{program}' config reference > /dev/full"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert done.returncode == ExitCode.UNREACHABLE
+    assert "the output, or a temporary file, cannot be used: No space left on device" in done.stderr
+
+
 def test_logs_off_a_terminal_are_json_on_stderr() -> None:
     code = (
         "from rebalance_monitor.cli.logs import configure; import structlog, logging\n"

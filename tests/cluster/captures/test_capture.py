@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -219,6 +221,22 @@ def test_repeated_offsets_within_a_partition_are_refused(tmp_path: Path) -> None
         pytest.raises(CaptureError, match="offset order in partition 0"),
     ):
         list(streams[0])
+
+
+def test_a_disk_that_is_full_is_named_by_the_capture_and_nothing_half_written_remains(tmp_path: Path) -> None:
+    code = (
+        "import resource, signal, sys; from pathlib import Path\n"
+        "from rebalance_monitor.cluster.captures.capture import CaptureWriter\n"
+        # More than a file may have: what a full disk gives, as another number.
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, 1_000))\n"
+        "with CaptureWriter(Path(sys.argv[1])) as writer:\n"
+        "    writer.add_samples(['x' * 100] * 1_000)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "capture")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == f"OSError: [Errno 27] File too large: '{tmp_path / 'capture'}'"
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_taken_path_is_left_alone_and_nothing_half_written_remains(tmp_path: Path) -> None:
