@@ -169,6 +169,9 @@ def _described(
 def _why(error: Exception) -> str:
     if not isinstance(error, DependencyError):
         return f"{type(error).__name__}: {error}"
+    if isinstance(error, BrokerUnreachableError):
+        # Its remedy is for a start: the configuration has been right until now.
+        return error.what
     return f"{error.what} {error.remedy}".strip()
 
 

@@ -55,6 +55,19 @@ class Cluster:
         return {"old": {"members": [member]}}
 
 
+def test_a_cluster_that_goes_away_is_no_fault_of_the_configuration() -> None:
+    class Away(Cluster):
+        def metadata(self, name: str = "") -> NoReturn:  # noqa: ARG002 - the signature is the client's
+            gone = KafkaConnectionError("111 ECONNREFUSED")
+            raise sentence(gone, "kafka-1:9092") from gone
+
+    with ThreadPoolExecutor(1) as pool:
+        sample = take_sample(Away(), pool, 17, timeout_s=2.0)
+    assert sample.failures == {
+        METADATA: "No Kafka broker answers at kafka-1:9092 (KafkaConnectionError: 111 ECONNREFUSED)."
+    }
+
+
 def test_brokers_that_fail_or_hang_are_said_and_the_others_still_answer() -> None:
     cluster = Cluster()
     with ThreadPoolExecutor(4) as pool:
