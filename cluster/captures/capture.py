@@ -189,10 +189,15 @@ def _rising(capture: Capture, partition: int, batches: Iterator[pa.RecordBatch])
     last = -1
     for batch in batches:
         offsets = batch.column("offset").to_numpy()
-        if len(offsets) and (offsets[0] <= last or (offsets[1:] <= offsets[:-1]).any()):
-            raise CaptureError(
-                f"the capture {capture.path} is not in offset order in partition {partition}: sort it first"
+        steps = np.diff(offsets, prepend=last)
+        if len(offsets) and steps.min() <= 0:
+            first = int(np.argmax(steps <= 0))
+            wrong = (
+                f"has offset {offsets[first]} of partition {partition} twice: give one capture of one cluster"
+                if steps[first] == 0
+                else f"is not in offset order in partition {partition}: sort it first"
             )
+            raise CaptureError(f"the capture {capture.path} {wrong}")
         last = int(offsets[-1]) if len(offsets) else last
         yield batch
 

@@ -96,6 +96,7 @@ class Dossier:
     last_offset: int = -1
     hole: int = -1
     records: int = 0
+    unreadable: int = 0
     commits: deque[tuple[int, int]] = field(default_factory=deque)
     """When (ms), and how many offsets, of the commits of the last minute."""
     work: dict[str, Work] = field(default_factory=dict)
@@ -150,6 +151,7 @@ class Dossier:
             self.newest = max(self.newest, row.record_ts)
             if row.group == self.group:
                 self.records += max(row.count, 1)
+                self.unreadable += row.row_kind == rows.FAILURE
                 self._on_row(row)
 
     def replace(self, findings: Iterable[Finding]) -> None:

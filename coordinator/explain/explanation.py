@@ -18,6 +18,7 @@ from rebalance_monitor.coordinator.explain.dossier import TOLD
 from rebalance_monitor.coordinator.explain.facts import Facts
 from rebalance_monitor.coordinator.findings.finding import HELD_BY
 from rebalance_monitor.coordinator.findings.kinds import Kind
+from rebalance_monitor.coordinator.findings.wording import counted
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
@@ -273,8 +274,10 @@ def _notes(
                 "it commits more partitions than are kept of such a group: its topics are not listed"
             )
     elif dossier.state is None:
-        read = f"{dossier.records:,} records of the group were read"
-        notes.append(f"{read}; the last of them removed it, or could not be read")
+        count, unreadable = counted(dossier.records, "record"), dossier.unreadable
+        were = "was" if dossier.records == 1 else "were"
+        ended = f"{unreadable:,} could not be decoded" if unreadable else "the last of them removed the group"
+        notes.append(f"{count} of the group {were} read; {ended}")
     elif state.group_type not in {"classic", ""}:
         session, assumed = settings.session_timeout(dossier.group, state.group_type)
         whose = "is assumed" if assumed else "is the brokers' or configured"

@@ -188,6 +188,16 @@ def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> N
         list(read_capture(tmp_path / "c").sample_lines())
 
 
+def test_offsets_that_go_back_within_a_partition_are_refused(tmp_path: Path) -> None:
+    rows = numbered([(b"a", None, 0, 1, 0)] * 3)
+    pq.write_table(pa.Table.from_batches([batch_of([rows[0], rows[2], rows[1]])]), tmp_path / "x.parquet")
+    with (
+        read_capture(tmp_path / "x.parquet").by_partition() as streams,
+        pytest.raises(CaptureError, match="not in offset order in partition 0: sort it first"),
+    ):
+        list(streams[0])
+
+
 def test_samples_come_by_time_however_they_lie_in_the_file(tmp_path: Path) -> None:
     lines = [f'{{"at":{at},"number":{number}}}' for number, at in enumerate((5, 3, 3, 9, 4))]
     write_capture(tmp_path / "c", [], Metadata(), lines, lines)
@@ -218,7 +228,7 @@ def test_repeated_offsets_within_a_partition_are_refused(tmp_path: Path) -> None
     write_capture(tmp_path / "c", [batch_of(rows)], Metadata())
     with (
         read_capture(tmp_path / "c").by_partition() as streams,
-        pytest.raises(CaptureError, match="offset order in partition 0"),
+        pytest.raises(CaptureError, match="has offset 0 of partition 0 twice"),
     ):
         list(streams[0])
 

@@ -206,3 +206,22 @@ def test_what_stands_for_several_causes_is_said_once() -> None:
     more = {"commits_per_minute": None, "topics": (), "spread": {"now": None}, "values": "", "group": "g"}
     write_tables({"rebalances": [event], "coordinator": place, **sections, **group, **more}, out)
     assert "session_timeout of a (0.50), member_left of a (0.25): silent for 66 s\n" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (None, "2 records of the group were read; the last of them removed the group"),
+        (b"\0\3\0", "1 record of the group was read; 1 could not be decoded"),
+    ],
+)
+def test_a_group_without_a_state_was_removed_or_could_not_be_read_and_never_perhaps(
+    value: bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records()
+    if value is None:
+        records.generation(SHARD, 0, "billing", 1, [A])
+    records.add(SHARD, 9, b"\0\2" + text("billing"), value)
+    path = tmp_path / "capture"
+    write_capture(path, [records.batch()], Metadata(partitions=SHARDS, cluster_id="c1"))
+    assert said in explained(path, capsys)["notes"]
