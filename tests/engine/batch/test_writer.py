@@ -219,3 +219,16 @@ def test_a_job_with_nothing_to_publish_writes_a_line_every_five_minutes(tmp_path
             writer.apply(BatchKey(QUERY, number), busy if second == 420 else Batch())
     said = [seconds[line["batch"]] for line in lines if line["log_level"] == "info"]
     assert said == [0, 300, 420, 720, 800 - 3600]
+
+
+def test_batches_that_were_published_before_a_restart_are_no_news(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    before = BatchWriter(ledger, ledger.load(), [], Echo())
+    for number in range(3):
+        before.apply(BatchKey(QUERY, number), Batch(now=T0 + number))
+    after = BatchWriter(ledger, ledger.load(), [], Echo())
+    with structlog.testing.capture_logs() as lines:
+        for number in range(3):
+            after.apply(BatchKey(QUERY, number), Batch(now=T0 + number))
+    said = [(line["event"], line["log_level"]) for line in lines]
+    assert said == [("published before the restart", "debug")] * 3
