@@ -25,8 +25,8 @@ class Family:
     are late in proportion), and the next one is due an interval later. `timer_with_generation`: the commit
     timer starts anew with each generation. `rejoins_after_load`: share of members that rejoin after their
     coordinator's reload.
-    `commits_joining`: goes on committing while it waits in a join phase. `commit_lag`: a commit that is due
-    while the library waits in poll, or that a timer makes, is sent at most so late (ms).
+    `commit_lag`: a commit that is due while the library waits in poll, or that a timer makes, is sent at most
+    so late (ms).
     `early_beat`: so long (ms) after its assignment it sends one more heartbeat (0: none).
     `refused_ms`: so long after a refused SyncGroup it joins again.
     `fetches_first`: so many fetches are answered before its heartbeat, or before it rejoins.
@@ -52,7 +52,6 @@ class Family:
     polls_to_rejoin: bool = True
     deaf_when_stalled: bool = False
     rejoins_after_load: float = 0.0
-    commits_joining: bool = False
     commit_lag: float = 12.0
     close_lag: tuple[float, float] = (9.0, 0.8)
     assign_ms: tuple[float, float] = (6.0, 20.0)
@@ -145,7 +144,6 @@ FAMILIES: dict[str, Family] = {
             # cooperativeFastCheck.
             early_beat=500.0,
             assign_ms=(4.0, 8.0),
-            commits_joining=True,
             client_id="kgo",
         ),
         Family(

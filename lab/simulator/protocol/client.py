@@ -378,7 +378,7 @@ class Client:
 
     def flush(self, until: float) -> None:
         """Write the commits up to `until` (ms), while the group's state was the same."""
-        flows = self.group.accepts and self.reaches and (self.family.commits_joining or not self.waiting)
+        flows = self.group.accepts and self.reaches and not self.waiting
         self.commits.write(until, self.group.members.get(self.member) if flows else None)
 
     def begin(self, act: Act, lasts: float) -> None:

@@ -130,6 +130,23 @@ def test_a_deaf_dynamic_member_is_removed_at_the_join_deadline_and_held_the_phas
 
 
 @FAST
+@given(SEEDS, st.sampled_from(("franz-go", "sarama", "librdkafka-cooperative", "java-cooperative")))
+def test_a_member_that_waits_for_the_end_of_a_join_phase_commits_nothing(seed: int, family: str) -> None:
+    """franz-go's client locks commits out while it joins (noCommitDuringJoinAndSync)."""
+    waiting = [client(family, gap=100.0, rebalance=P)] * 3
+    made = run(
+        seed, [client("sarama"), *waiting], Step(60_000, Act.DEAF, 0, 90_000), Step(70_000, Act.START, 3)
+    )
+    (phase,) = [one for one in made.truth.phases if one.ended_by == "deadline"]
+    during = [
+        row.record_ts - phase.began
+        for row in made.rows
+        if row.row_kind == rows.COMMIT_RUN and phase.began < row.record_ts < phase.ended
+    ]
+    assert all(after < H + 1_000 for after in during)
+
+
+@FAST
 @given(SEEDS)
 def test_a_deaf_static_member_is_kept_at_the_join_deadline(seed: int) -> None:
     clients = [client("sarama", instance=f"i{n}") for n in range(4)]
