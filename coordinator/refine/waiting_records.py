@@ -46,9 +46,9 @@ class Ends(Protocol):
 def with_work(one: Departed, ended: int, owned: int, ends: Ends, group: str) -> Departed:
     """Return the member of `group` with what the ends say of its work before `ended` (ms).
 
-    `owned`: how many partitions it had.
+    `owned`: how many partitions it had. One that commits unchanged offsets again needs no record to commit.
     """
-    if one.work != MAYBE_WORK or not one.places:
+    if one.work != MAYBE_WORK or not one.places or one.trace.idle:
         return one
     since = ended - one.last_active
     times = [ends.next_at(topic, number, offset, since) for topic, number, offset in one.places]

@@ -118,6 +118,13 @@ def test_a_member_of_a_group_for_which_nothing_waited_just_before_its_end_may_ha
     assert with_work(silent(S), AT, owned, Answers(-(AT - before)), "g").work == MAYBE_WORK
 
 
+@pytest.mark.parametrize("came", [-1, 30_000, S + 200])
+def test_the_silence_of_a_member_that_commits_when_idle_tells_of_itself(came: int) -> None:
+    """Java repeats unchanged offsets: it had something to commit before any record came."""
+    one = silent(trace=Trace(S + 300, (5_000,) * 8, idle=True, commits=40), family="java")
+    assert with_work(one, AT, 1, ends(came), "g") == one
+
+
 def test_a_silence_without_waiting_records_accuses_no_member() -> None:
     told = judged(silent(), ends(-1))
     assert sure(told, Cause.SESSION_TIMEOUT) < SETTINGS.attribution_confidence
