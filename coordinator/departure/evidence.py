@@ -77,7 +77,8 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     before, which its commit intervals contain. `outlived`: for how long it had fallen silent before its
     generation while others went on; it rejoined all the same, so it lived, and its application may have
     stalled. `assumed`: nobody said what its session timeout is. `before`: for how long it
-    was a member before its generation.
+    was a member before its generation. `followed`: a newcomer of the generation before, which left partitions
+    to nobody, has the client id and host that only this member had.
     """
 
     session: int
@@ -111,6 +112,7 @@ class Departed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     outlived: int = 0
     assumed: bool = False
     before: int = 0
+    followed: bool = False
 
     @property
     def last_active(self) -> int:

@@ -125,6 +125,9 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     near, apart, rate = hypotheses.rates_beside(scene.evidence, grid, scene.tried, some, by)
     np.multiply(seen.within, prior / grid.width, out=trigger)
     np.multiply(prior * seen.at_end, rate, out=holder)
+    if not scene.evidence.is_emptied:
+        # Who lived, and left by chance at the very end, had not rejoined; where all close, none does.
+        holder[:, Way.LEFT] *= scene.phase.awaited
     begun = span.begun_by_beat(seen.table)
     begun -= seen.middle
     np.maximum(begun, 0.0, out=begun)
@@ -157,7 +160,7 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
         removed[:] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
     unseen = scene.evidence.may_lack_newcomer
     for place, one in enumerate(some):
-        if one.returned == SAME_PLACE or unseen:
+        if one.returned == SAME_PLACE or one.followed or unseen:
             leaked = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
             left, late = phase.replaced(one, grid.edges, scene.tried, scene.evidence.deadline, by)
             removed[place] += leaked * late * (not one.static)

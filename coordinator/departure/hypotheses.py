@@ -235,9 +235,9 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
         back = by.moved if one.returned == ELSEWHERE else by.returned
         prior[Way.STALLED] *= back
         prior[Way.UNJOINED] *= back
-        if one.lived_on and one.returned == SAME_PLACE:
-            # Its process goes on with another client and has let go of this one: nobody closes it.
-            prior[Way.LEFT] *= by.never_leaves
+    if one.followed or (one.lived_on and one.returned == SAME_PLACE):
+        # Its process goes on with another client and has let go of this one: nobody closes it.
+        prior[Way.LEFT] *= by.never_leaves
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
     if one.lived_on and not one.returned:
@@ -316,6 +316,8 @@ def rates_beside(
             _any_time(one, by),
             by,
             alone=alone and bool(one.returned),
+            follows=alone and evidence.withheld and not evidence.joined,
+            followed=one.followed,
         )
         for one in some
     ]
@@ -346,15 +348,21 @@ def _rates(
     by: Fitted,
     *,
     alone: bool,
+    follows: bool,
+    followed: bool,
 ) -> Rates:
     """Return how often others depart beside a member with that session timeout.
 
-    `alone`: no other departed, and a newcomer has taken its place.
+    `alone`: no other departed, and a newcomer has taken its place. `follows`: the phase follows from the
+    generation before, and no other departed or came: nothing befell any other. `followed`: its place had been
+    taken before, because it had died or stalled: any time of its session ago, or of its poll interval.
     """
     soon = np.array(tried, float)[:, None] + SOON_MS
-    together = np.full((len(Way), 1, 1), by.together)
+    together = np.full((len(Way), 1, 1), 0.0 if follows else by.together)
     far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
     far[Way.DIED] = session
+    if followed:
+        far[Way.STALLED] = deadline
     if alone:
         # Its process came back because it had died, and that began the phase: at any time of its session.
         together[Way.DIED] = 0.0

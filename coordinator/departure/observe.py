@@ -49,13 +49,18 @@ def observed(
     """
     kept = [before for before, _ in change.kept]
     back, succeeded = _returned(state, change), _succeeded(change)
+    assigned = sum(len(one.offsets) for one in state.members)
+    withheld = state.protocol in COOPERATIVE and assigned < sum(state.totals)
+    followed = _followed(state, kept) if withheld else frozenset()
     group = _Group(state, kept)
     present = [*state.members, *change.joined]
-    assigned = sum(len(one.offsets) for one in state.members)
     return Evidence(
         since=max(0, cst - max(state.ts, state.cst)) if state.ts > 0 else 0,
         aborted=aborted,
-        departed=tuple(_departed(group, one, cst, back, succeeded, interval) for one in change.left),
+        departed=tuple(
+            _departed(group, one, cst, back, succeeded, interval, followed=one.member_id in followed)
+            for one in change.left
+        ),
         survivors=tuple(trace_of(state, one, cst) for one in _best_committers(state, kept)),
         kept=len(kept),
         joined=len(change.joined) + len(change.replaced),
@@ -64,7 +69,7 @@ def observed(
         cooperative=state.protocol in COOPERATIVE,
         beats=tuple(state.learned.beats),
         ways=tuple(state.learned.ways),
-        withheld=state.protocol in COOPERATIVE and assigned < sum(state.totals),
+        withheld=withheld,
     )
 
 
@@ -110,6 +115,8 @@ def _departed(
     back: dict[str, int],
     succeeded: set[str],
     interval: int | None,
+    *,
+    followed: bool,
 ) -> Departed:
     state = group.state
     family, born = FAMILIES[member.family], _born(state, member)
@@ -134,6 +141,7 @@ def _departed(
         succeeded=member.member_id in succeeded,
         places=group.committed(member),
         before=max(state.cst - member.joined_at, 0),
+        followed=followed,
         outlived=_outlived(state, member) if trace.last < 0 < worked else 0,
     )
 
@@ -258,6 +266,21 @@ def _returned(state: GroupState, change: Change) -> dict[str, int]:
         elif anywhere and len(state.members) > 1:
             found[one.member_id] = ELSEWHERE
     return found
+
+
+def _followed(state: GroupState, kept: Iterable[Member]) -> frozenset[str]:
+    """Return the ids of members in whose place one that stayed had come for the generation before."""
+    recent = [one for one in kept if one.joined_at >= state.cst and not one.commits and not one.instance_id]
+    if not recent:
+        return frozenset()
+    came, new = {(one.client_id, one.host) for one in recent}, {one.member_id for one in recent}
+    old = [one for one in state.members if one.member_id not in new]
+    had = Counter((one.client_id, one.host) for one in old)
+    return frozenset(
+        one.member_id
+        for one in old
+        if (one.client_id, one.host) in came and had[one.client_id, one.host] == 1
+    )
 
 
 def _succeeded(change: Change) -> set[str]:

@@ -132,13 +132,14 @@ class Phase(NamedTuple):
     """Likelihoods by heartbeat interval (rows) and cell of the grid (columns).
 
     `free`: the phase ended as the last survivor rejoined (per ms). `held`: all survivors had rejoined and it
-    went on, a `span` after its beginning.
+    went on, a `span` after its beginning. `awaited`: a member that lives had not rejoined by its end.
     """
 
     grid: Grid
     free: Array
     held: Array
     span: Span
+    awaited: Array
 
 
 @lru_cache(maxsize=_KEPT)
@@ -210,7 +211,7 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     if survivors:
         at_end, at_start = _survived(evidence, grid, span, survivors, by)
         free, held = free * at_end, held * at_start
-    return Phase(grid, free, held, span)
+    return Phase(grid, free, held, span, _awaited(grid, span, evidence.deadline, busy, by))
 
 
 @lru_cache(maxsize=_KEPT)
@@ -254,6 +255,17 @@ def _prior(
     grid: Grid, span: Span, deadline: int, busy: float, quiet: int, kept: int, by: Fitted
 ) -> tuple[Array, Array]:
     """How likely (per ms) the last survivor rejoined in each cell, and by its end, whatever it commits."""
+    one = _rejoined(grid, span, deadline, busy, quiet, by)
+    both = 0.5 * (one + one ** max(kept, 1))
+    # Sums differ in their last digit.
+    prior = np.maximum(both[:, 1:] - both[:, :-1], 0.0)
+    held = prior.cumsum(axis=1)
+    # By the deadline all that are left have rejoined.
+    return prior / grid.width, held + both[:, :1] if grid.edges[0] > deadline else held
+
+
+def _rejoined(grid: Grid, span: Span, deadline: int, busy: float, quiet: int, by: Fitted) -> Array:
+    """Return how likely a member has rejoined by each edge of the grid, by heartbeat interval."""
     share, beat = by.busy_seen * (quiet > 0), span.beats
     rest = 1 - share
     most = np.empty((_WAITS, len(beat), 1))
@@ -264,12 +276,15 @@ def _prior(
     most[4] = max(quiet, _NARROW_MS)
     usual = rest * (1 - by.late_poll - by.busy_poll), rest * by.late_poll
     shares = np.array([*usual, rest * by.busy_poll / 2, rest * by.busy_poll / 2, share])
-    one = np.tensordot(shares, np.minimum(grid.edges / most, 1.0), axes=1)
-    both = 0.5 * (one + one ** max(kept, 1))
-    prior = both[:, 1:] - both[:, :-1]
-    held = prior.cumsum(axis=1)
-    # By the deadline all that are left have rejoined.
-    return prior / grid.width, held + both[:, :1] if grid.edges[0] > deadline else held
+    return np.asarray(np.tensordot(shares, np.minimum(grid.edges / most, 1.0), axes=1))
+
+
+@lru_cache(maxsize=_KEPT)
+def _awaited(grid: Grid, span: Span, deadline: int, busy: float, by: Fitted) -> Array:
+    """Return how likely one that lives has not rejoined by then, by heartbeat interval and cell."""
+    one = _rejoined(grid, span, deadline, busy, 0, by)
+    # Shares sum up to 1 but for rounding.
+    return np.asarray(np.maximum(1 - (one[:, 1:] + one[:, :-1]) / 2, 0.0))
 
 
 @lru_cache(maxsize=_KEPT)
@@ -296,11 +311,9 @@ def _survived(
     middle *= 0.5
     inside = now - middle
     inside /= grid.least
-    share = 1 / max(evidence.kept, 1)
     point = seen[:, ages + 2 :] - seen[:, ages + 1 : ages + 2]
-    point *= share / (2 * _AT_END_MS)
+    point /= 2 * _AT_END_MS
     point += wide
-    at_end = np.multiply.reduce(inside * (1 - share) + point, axis=0)
     within = span.begun(seen)
     within -= middle[:, None, :]
     np.maximum(within, 0.0, out=within)
@@ -310,6 +323,12 @@ def _survived(
     inside += wide
     within += inside[:, None, :]
     at_start = np.multiply.reduce(within, axis=0)
+    # One at least rejoined at the end, maybe one that is not listed; others as if another had held it.
+    share, some = 1 / max(evidence.kept, 1), len(survivors)
+    within *= 1 - share
+    within += share * point[:, None, :]
+    none = at_start * ((1 - share) ** some * some * share)
+    at_end = np.maximum(np.multiply.reduce(within, axis=0) - none, 0.0)
     if len(survivors) == 1:
         return at_end, at_start
     near = before - after
@@ -327,7 +346,7 @@ def _aligned(
     However long the phase was, they then rejoined within a time that is as likely in any of its first cells.
     """
     count, first = _first_cells(grid, by.jitter)
-    together_at_end = (at_end.cumsum() / count).take(first)
+    together_at_end = (at_end.cumsum(axis=1) / count).take(first, axis=1)
     total = np.zeros(len(grid.edges))
     (near * grid.width).cumsum(out=total[1:])
     low, high = total.take(span.edge), total.take(span.next_edge)
