@@ -10,7 +10,7 @@ import queue
 import secrets
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -74,7 +74,7 @@ class _SameTopic(Asking):
 
     def __init__(self, properties: Mapping[str, str], facts: TopicFacts, every_s: float) -> None:
         super().__init__(properties, "topic", every_s)
-        self._facts = facts
+        self._facts, self._unled = facts, set(facts.unled)
         self._led: queue.SimpleQueue[TopicFacts] = queue.SimpleQueue()
         self._change = ""
 
@@ -96,11 +96,10 @@ class _SameTopic(Asking):
             self._change = "was recreated"
         elif found.partitions > facts.partitions:
             self._change = f"has {found.partitions} partitions now, and had {facts.partitions}"
-        elif set(facts.unled).difference(found.unled):
+        elif self._unled.difference(found.unled):
             now = ask(admin, facts.name)
-            if now is not None and set(facts.unled).difference(now.unled):
-                unled = tuple(p for p in facts.unled if p in now.unled)
-                self._facts = replace(facts, unled=unled)
+            if now is not None and (led := self._unled.difference(now.unled)):
+                self._unled -= led
                 self._led.put(now)
 
 
