@@ -37,13 +37,13 @@ def end(root: Path, stop: Event, code: int = 137) -> None:
     settings, detection = Settings(web=OFF, probe=OFF, audit={"every_batches": 0}), DetectionSettings()
     with Outputs(settings, Storage(root), FACTS, detection) as outputs, ended_by_others(stop):
         plan: Any = Plan(detection, "c1", {})
-        leaders = Storage(root).leaders
+        storage = Storage(root)
         with Popen(["sh", "-c", f"exit {code}"]) as jvm:
             jvm.wait()
         session: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=SimpleNamespace(proc=jvm)))
         state = str(root / "state")
         engine = jobs.SparkEngine(settings, Options(), stop, session, outputs.writer, state)
-        Job(settings, Options(), stop, engine, outputs, plan, leaders, None).run(FACTS)
+        Job(settings, Options(), stop, engine, outputs, plan, storage, None).run(FACTS)
 
 
 def told(root: Path) -> list[str]:
