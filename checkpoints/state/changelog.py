@@ -118,9 +118,6 @@ class Changelog:
     def begin(self, begun: Begun) -> None:
         """Make a batch durable before it is applied, and with it the state committed before. Blocks."""
         body = {name: getattr(begun, name) for name in Begun.__slots__}
-        if not begun.still:
-            # Releases of before know no such shards.
-            del body["still"]
         self._waiting += _frame(b"B", _json(body))
         self._write()
 

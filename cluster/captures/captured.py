@@ -33,7 +33,7 @@ class Metadata:
 
     `broker_values`: the brokers' values that detection uses, as far as they were returned.
     `session_timeouts`: ms, of epoch-based groups with one of their own; None for a group, or for all, if it
-    could not be read. `unled`: partitions that no broker led, of which there is nothing.
+    could not be read. `unled`: partitions that no broker led: it has no record of them.
     """
 
     format: int = FORMAT

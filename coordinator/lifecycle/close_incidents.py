@@ -31,7 +31,7 @@ def begin_anew(state: GroupState, scene: Scene, group_type: str) -> list[Finding
 def _forget(state: GroupState, group_type: str) -> None:
     """Forget what was known of a group that turns out to be another one, or of another type."""
     if not state.group_type:
-        # One of which no record was read yet; what came before its first record stays.
+        # No record of the group was read before: its commits and positions stay.
         state.group_type, state.dirty = group_type, True
         return
     fresh = GroupState(
