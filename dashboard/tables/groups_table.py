@@ -9,10 +9,11 @@ Refuses a file of another schema version: it is written anew within seconds.
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,21 +24,21 @@ from rebalance_monitor.coordinator.findings.bodies import body_of
 from rebalance_monitor.coordinator.findings.finding import from_json, to_json
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.committing import Committing
-from rebalance_monitor.dashboard.tables.parquet import parquet_bytes, parquet_file
+from rebalance_monitor.dashboard.tables.parquet import parquet_file, parquet_writer
 from rebalance_monitor.dashboard.view.group_view import GroupView
 from rebalance_monitor.dashboard.view.incidents import Incident, Incidents
 from rebalance_monitor.dashboard.view.snapshot import Known
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rebalance_monitor.checkpoints.storage.places import Place
     from rebalance_monitor.coordinator.findings.finding import Finding
 
 SCHEMA = 1
 FILE = "groups.parquet"
-ROWS_OF_GROUP = 100_000
-"""Rows side by side in the file: it is read and written as a whole, and each further row group costs time."""
+ROWS_OF_BLOCK = 1_000
+"""Groups that are written together, up to twice as many: some megabytes of memory."""
 
 SLACK_MS = 60_000
 """Findings are stamped before their batch is committed, and published by then."""
@@ -91,49 +92,63 @@ ROWS_SCHEMA = pa.schema(
 )
 
 
+class _Block(NamedTuple):
+    """Rows of groups whose names follow each other: the first name, how many, and their compressed bytes."""
+
+    first: str
+    rows: int
+    content: bytes
+
+
 class GroupsTable:
     """The table in `folder`. Rows of groups that did not change are kept as they were made, not made again.
 
-    Not for several threads at once.
+    They are kept compressed, in blocks of groups by their names, and written block by block: 10,000 groups
+    would be 20 MB, and as much again, or twice that, while they are written. Not for several threads at once.
     """
 
     def __init__(self, folder: Place) -> None:
         self._folder = folder
         self._summaries: dict[str, Mapping[str, Any]] = {}
-        self._rows = ROWS_SCHEMA.empty_table()
+        self._blocks: list[_Block] = []
 
     def write(self, known: Known, at: int) -> None:
         """Replace the file by what is known at `at` (ms, driver's clock). Raises OSError."""
         make_folder(self._folder)
-        self._take(known.groups)
         meta = {"schema": SCHEMA, "at": at, "open": [_kept(one) for one in known.incidents.open.values()]}
-        count, groups = len(self._rows), self._rows["group"].to_pylist()
-        newest = [-1 if (last := known.committing.get(group)) is None else last.at for group in groups]
-        columns = {name: self._rows[name] for name in ROWS_SCHEMA.names} | {
-            # Newer than the summary: a group that goes on committing is not summarised for that.
-            "last_commit": pc.max_element_wise(self._rows["last_commit"], pa.array(newest, _LONG)),
-            "schema": pa.repeat(pa.scalar(SCHEMA, _INT), count),
-            "cluster": pa.repeat(pa.scalar(known.cluster, _TEXT), count),
-            "snapshot_at": pa.repeat(pa.scalar(at, _LONG), count),
-            "incidents": _incidents(groups, known.incidents.open.values()),
-        }
         schema = GROUPS_SCHEMA.with_metadata({_META: json.dumps(meta).encode()})
-        table = pa.table([columns[name] for name in schema.names], schema=schema)
-        replace_file(self._folder / FILE, parquet_bytes(table, ROWS_OF_GROUP))
+        still_open = _incidents(known.incidents.open.values())
+        sink, blocks = pa.BufferOutputStream(), []
+        with parquet_writer(sink, schema, len(known.groups)) as writer:
+            for rows, block in self._brought_up(known.groups):
+                writer.write_table(_columns(rows, known, at, still_open))
+                blocks.append(block)
+        self._blocks = blocks
+        self._summaries = {name: view.summary for name, view in known.groups.items()}
+        replace_file(self._folder / FILE, sink.getvalue().to_pybytes())
 
-    def _take(self, groups: Mapping[str, GroupView]) -> None:
-        """Make the rows of groups that are new or have another summary; drop the rows of removed groups."""
-        seen = self._summaries
-        changed = [view for name, view in groups.items() if seen.get(name) is not view.summary]
-        stale = [view.name for view in changed] + [name for name in seen if name not in groups]
-        if stale:
-            stays = ~pc.is_in(self._rows["group"], pa.array(stale, _TEXT)).to_numpy()
-            fresh = pa.Table.from_pylist([_row(view) for view in changed], schema=ROWS_SCHEMA)
-            both = pa.concat_tables([self._rows, fresh]).combine_chunks()
-            places = np.concatenate([np.flatnonzero(stays), np.arange(len(stays), len(both))])
-            order = pc.sort_indices(both["group"].take(places)).to_numpy()
-            self._rows = both.take(places[order])
-            self._summaries = {name: view.summary for name, view in groups.items()}
+    def _brought_up(self, groups: Mapping[str, GroupView]) -> Iterator[tuple[pa.Table, _Block]]:
+        """Yield the rows of all groups, and as what they are kept, block by block."""
+        names = sorted(groups)
+        blocks = self._blocks or [_Block("", 0, _packed(ROWS_SCHEMA.empty_table()))]
+        borders = [0, *(bisect_left(names, block.first) for block in blocks[1:]), len(names)]
+        for block, (since, until) in zip(blocks, pairwise(borders), strict=True):
+            each = ROWS_OF_BLOCK if until - since > 2 * ROWS_OF_BLOCK else max(until - since, 1)
+            for start in range(since, until, each):
+                yield self._one(block, [groups[name] for name in names[start : min(start + each, until)]])
+
+    def _one(self, block: _Block, views: Sequence[GroupView]) -> tuple[pa.Table, _Block]:
+        """Return the rows of these groups; made anew are those of groups that have another summary."""
+        rows, seen = _unpacked(block.content), self._summaries
+        changed = [view for view in views if seen.get(view.name) is not view.summary]
+        if not changed and len(views) == block.rows:
+            return rows, block
+        stays = [view.name for view in views if seen.get(view.name) is view.summary]
+        kept = rows.filter(pc.is_in(rows["group"], pa.array(stays, _TEXT)))
+        fresh = pa.Table.from_pylist(list(map(_row, changed)), schema=ROWS_SCHEMA)
+        both = pa.concat_tables([kept, fresh]).combine_chunks()
+        rows = both.take(pc.sort_indices(both["group"]))
+        return rows, _Block(views[0].name, len(rows), _packed(rows))
 
 
 def read_groups(folder: Place) -> Known:
@@ -196,7 +211,40 @@ def _row(view: GroupView) -> dict[str, Any]:
     }
 
 
-def _incidents(groups: Iterable[str], still_open: Iterable[Incident]) -> pa.Array:
+def _columns(
+    rows: pa.Table, known: Known, at: int, still_open: Mapping[str, Sequence[Mapping[str, Any]]]
+) -> pa.Table:
+    """Return rows as the file has them."""
+    groups = rows["group"].to_pylist()
+    newest = [-1 if (last := known.committing.get(group)) is None else last.at for group in groups]
+    columns = {name: rows[name] for name in ROWS_SCHEMA.names} | {
+        # Newer than the summary: a group that goes on committing is not summarised for that.
+        "last_commit": pc.max_element_wise(rows["last_commit"], pa.array(newest, _LONG)),
+        "schema": pa.repeat(pa.scalar(SCHEMA, _INT), len(rows)),
+        "cluster": pa.repeat(pa.scalar(known.cluster, _TEXT), len(rows)),
+        "snapshot_at": pa.repeat(pa.scalar(at, _LONG), len(rows)),
+        "incidents": pa.array([still_open.get(group, ()) for group in groups], pa.list_(_INCIDENT)),
+    }
+    return pa.table([columns[name] for name in GROUPS_SCHEMA.names], schema=GROUPS_SCHEMA)
+
+
+def _packed(rows: pa.Table) -> bytes:
+    """Return rows as compressed bytes."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(rows)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
+
+
+def _unpacked(content: bytes) -> pa.Table:
+    """Inverse of `_packed`."""
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()
+
+
+def _incidents(still_open: Iterable[Incident]) -> dict[str, list[dict[str, Any]]]:
+    """Return the open incidents of each group as its row has them."""
     by_group: dict[str, list[dict[str, Any]]] = {}
     for one in still_open:
         row = {
@@ -206,7 +254,7 @@ def _incidents(groups: Iterable[str], still_open: Iterable[Incident]) -> pa.Arra
             "opened_at": one.opened_at,
         }
         by_group.setdefault(one.group or "", []).append(row)
-    return pa.array([by_group.get(group, ()) for group in groups], pa.list_(_INCIDENT))
+    return by_group
 
 
 def _kept(incident: Incident) -> dict[str, Any]:

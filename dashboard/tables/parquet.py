@@ -29,10 +29,15 @@ def parquet_file(path: Place) -> pq.ParquetFile:
         raise OSError(f"{path} is damaged: {error}") from error
 
 
-def parquet_bytes(table: pa.Table, rows_of_group: int = ROWS_OF_GROUP) -> bytes:
+def parquet_bytes(table: pa.Table) -> bytes:
     """Return the table as a Parquet file."""
     sink = pa.BufferOutputStream()
-    compression = "zstd" if len(table) >= FEW_ROWS else "none"
-    pq.write_table(table, sink, row_group_size=rows_of_group, compression=compression)
+    with parquet_writer(sink, table.schema, len(table)) as writer:
+        writer.write_table(table, ROWS_OF_GROUP)
     content: bytes = sink.getvalue().to_pybytes()
     return content
+
+
+def parquet_writer(sink: pa.BufferOutputStream, schema: pa.Schema, rows: int) -> pq.ParquetWriter:
+    """Return a writer of a Parquet file with so many `rows`; use as a context manager."""
+    return pq.ParquetWriter(sink, schema, compression="zstd" if rows >= FEW_ROWS else "none")

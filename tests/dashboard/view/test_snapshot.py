@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -15,10 +16,12 @@ from rebalance_monitor.coordinator.findings.finding import Finding, MemberEntry
 from rebalance_monitor.coordinator.findings.kind_table import KINDS
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.lag.committing import Committing
+from rebalance_monitor.dashboard.tables import groups_table
 from rebalance_monitor.dashboard.tables.findings_table import read_newest, write_findings
 from rebalance_monitor.dashboard.tables.groups_table import (
     FILE,
     GROUPS_SCHEMA,
+    ROWS_OF_BLOCK,
     GroupsTable,
     read_groups,
     restored,
@@ -303,7 +306,11 @@ def test_a_group_that_only_committed_since_its_last_change_keeps_its_last_commit
     assert again.last_commit(second) == known.last_commit(second)
 
 
-def test_a_groups_table_written_again_and_again_is_that_of_one_written_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows", [2, ROWS_OF_BLOCK])
+def test_a_groups_table_written_again_and_again_is_that_of_one_written_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    monkeypatch.setattr(groups_table, "ROWS_OF_BLOCK", rows)
     kept, known, sizes = GroupsTable(tmp_path / "kept"), Known(cluster="c"), set[int]()
     for number, update in enumerate(all_updates()):
         known = known.after(update)
@@ -315,10 +322,20 @@ def test_a_groups_table_written_again_and_again_is_that_of_one_written_at_once(t
             GroupsTable(tmp_path / "fresh").write(known, at=number)
             found, expected = (pq.ParquetFile(tmp_path / name / FILE).read() for name in ("kept", "fresh"))
             assert found.equals(expected, check_metadata=True)
+            assert found["group"].to_pylist() == sorted(known.groups)
             commits = dict(zip(*(found[name].to_pylist() for name in ("group", "last_commit")), strict=True))
             assert commits == {group: known.last_commit(group) for group in known.groups}
             sizes.add(len(found))
     assert len(sizes) > 1
+
+
+def test_a_groups_table_holds_no_arrow_memory_between_two_writes(tmp_path: Path) -> None:
+    summary = next(one for update in all_updates() for one in update.groups.values() if one["member_list"])
+    known = Known(groups={f"g{number}": GroupView(f"g{number}", summary) for number in range(3_000)})
+    table, before = GroupsTable(tmp_path), pa.total_allocated_bytes()
+    table.write(known, at=1)
+    assert len(pq.ParquetFile(tmp_path / FILE).read()) == len(known.groups)
+    assert pa.total_allocated_bytes() <= before
 
 
 def test_a_groups_table_of_another_version_is_not_read(tmp_path: Path) -> None:
