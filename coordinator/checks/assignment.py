@@ -299,17 +299,15 @@ def faults(state: GroupState, subscriptions: Mapping[str, Collection[str]] | Non
     None: records do not show which member subscribes to which topic, and the brokers assign by subscription.
     """
     owned: dict[int, set[int]] = {}
-    given = 0
+    asked, given, unread = subscriptions or {}, 0, []
     for member in state.members:
+        own, strange = asked.get(member.member_id, ()), 0
         for topic, *partitions in member.assigned:
             owned.setdefault(topic, set()).update(partitions)
             given += len(partitions)
-    asked = subscriptions or {}
-    unread = (
-        [0] * len(state.members)
-        if subscriptions is None
-        else [_unread(state, member, asked) for member in state.members]
-    )
+            if subscriptions is not None and state.topics[topic] not in own:
+                strange += len(partitions)
+        unread.append(strange)
     # That no partition has two owners is seen without looking at each.
     twice = _twice(state) if given > sum(map(len, owned.values())) else set()
     every = {topic for topics in asked.values() for topic in topics}
@@ -343,11 +341,6 @@ def _skipped(owned: Mapping[int, Collection[int]]) -> int:
     withholds some on purpose.
     """
     return sum(max(places, default=-1) + 1 - len(places) for places in owned.values())
-
-
-def _unread(state: GroupState, member: Member, subscriptions: Mapping[str, Collection[str]]) -> int:
-    asked = subscriptions.get(member.member_id, ())
-    return sum(len(given) for topic, *given in member.assigned if state.topics[topic] not in asked)
 
 
 def _opened(

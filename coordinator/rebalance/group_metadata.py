@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rebalance_monitor.coordinator.commits import client_families
 from rebalance_monitor.coordinator.rebalance import connect
 from rebalance_monitor.coordinator.state.group_state import Member
+from rebalance_monitor.coordinator.state.membership import STREAMS_ASSIGNOR
 from rebalance_monitor.decoders.embedded.consumer import decode_assignment, decode_subscription
 from rebalance_monitor.decoders.layouts.twins import quickly_made
 from rebalance_monitor.decoders.record import Failure
@@ -85,19 +86,20 @@ def read(state: GroupState, value: GroupMetadataValue) -> Membership:
         partial |= assignment is None and embedded
         member = _member(value, found, subscription, digest)
         _assign(member, assignment, topics, counts)
-        _carry(state, known.get(member.member_id), member, list(topics))
-        probing = _probing(value.protocol, assignment, probing)
         members.append(member)
         unvarying = unvarying and _is_unvarying(subscription)
         if subscription is not None:
             subscriptions[member.member_id] = subscription.topics
-        if member.member_id in known and _was_reset(value, member, subscription):
-            reset.append(member.client_id)
-    before = dict(zip(state.topics, state.totals, strict=True))
-    if value.protocol in _WHOLE and not partial:
-        # These assign every partition there is: a topic may have been made anew, with fewer.
-        before = {}
-    totals = [max(before.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
+        if assignment is not None and assignment.user_data and value.protocol == STREAMS_ASSIGNOR:
+            probing = _probing(assignment.user_data, probing)
+        if (before := known.get(member.member_id)) is not None:
+            _carry(state, before, member, list(topics))
+            if _was_reset(value, member, subscription):
+                reset.append(member.client_id)
+    # These assign every partition there is: a topic may have been made anew, with fewer.
+    is_whole = value.protocol in _WHOLE and not partial
+    had = {} if is_whole else dict(zip(state.topics, state.totals, strict=True))
+    totals = [max(had.get(topic, 0), counts.get(index, 0)) for topic, index in topics.items()]
     workers = connect.read(value) if value.protocol_type == connect.PROTOCOL_TYPE else connect.NO_EVIDENCE
     return Membership(
         members, list(topics), totals, probing, partial, workers, subscriptions, tuple(reset), unvarying
@@ -196,10 +198,8 @@ def _assign(
         member.offsets.extend([-1] * len(given))
 
 
-def _carry(state: GroupState, before: Member | None, member: Member, topics: list[str]) -> None:
+def _carry(state: GroupState, before: Member, member: Member, topics: list[str]) -> None:
     """Copy the trace of life of the same member id; offsets only of partitions it had already."""
-    if before is None:
-        return
     for name in _TRACE:
         setattr(member, name, getattr(before, name))
     if before.assigned == member.assigned and state.topics[: len(topics)] == topics:
@@ -230,11 +230,8 @@ def _flat(member: Member, topics: list[str]) -> list[tuple[str, int]]:
     return [(topics[topic], partition) for topic, *given in member.assigned for partition in given]
 
 
-def _probing(protocol: str | None, assignment: Assignment | None, earliest: int) -> int:
+def _probing(data: bytes, earliest: int) -> int:
     """Kafka Streams' assignments (from version 7) end with the time of the next probing rebalance."""
-    if protocol != "stream" or assignment is None or not assignment.user_data:
-        return earliest
-    data = assignment.user_data
     used = int.from_bytes(data[:4], "big", signed=True)
     at = int.from_bytes(data[-8:], "big", signed=True)
     if used < _PROBING_VERSION or not 0 < at < _NO_PROBING:

@@ -47,4 +47,5 @@ class ReadOnce:
 
 
 def _size(record: tuple[bytes | None, bytes | None]) -> int:
-    return sum(len(part or b"") for part in record)
+    key, value = record
+    return len(key or b"") + len(value or b"")
