@@ -12,8 +12,6 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from rebalance_monitor.engine.audit.auditing import audit, of_topic
-
 if TYPE_CHECKING:
     from rebalance_monitor.config.model import Settings
     from rebalance_monitor.dashboard.audit.check import Outcome
@@ -54,6 +52,8 @@ class AuditProcess:
 
 def main() -> None:
     """Audit the live topic and the tables that stdin names; write the outcomes, or the error as text."""
+    from rebalance_monitor.engine.audit.auditing import audit, of_topic  # noqa: PLC0415 - the job needs no readers
+
     os.nice(NICE)
     # Output that a library prints is not part of the answer.
     answer = os.fdopen(os.dup(1), "wb")

@@ -16,7 +16,6 @@ import structlog
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.dashboard.tables.keeper import Chore, Keeper
 from rebalance_monitor.engine.audit.audit_process import AuditProcess
-from rebalance_monitor.engine.audit.auditing import sentence, unmet
 
 if TYPE_CHECKING:
     from typing import Self
@@ -69,6 +68,8 @@ class Auditor:
         batches = self._tallies.batches
         if batches - self._audited < self._settings.audit.every_batches:
             return
+        from rebalance_monitor.engine.audit.auditing import sentence, unmet  # noqa: PLC0415 - not before it is due
+
         self._audited = batches
         found = self._apart()
         if self._stopped:

@@ -10,7 +10,7 @@ import queue
 import secrets
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -115,6 +115,7 @@ class Watch:
     is_shown: Callable[[str], bool] = lambda _: True
     records: int = 0
     batches: int = 0
+    _untold: Batch | None = field(default=None, init=False)
 
     def run(self, sinks: Sequence[Sink]) -> None:
         """Watch until `stop` is set. Raises ConfigError, DependencyError."""
@@ -173,7 +174,11 @@ class Watch:
                     self.records = reading.rows
 
     def _has_caught_up(self, core: Core, feed: Feed, reading: Reading, outputs: Outputs) -> bool:
-        """Take one batch of history, without the clock; then, with the last one, what stands by the clock."""
+        """Take one batch of history, without the clock; then, with the last one, what stands by the clock.
+
+        What a batch has to tell waits for the next one: of a short history nothing comes before what it says
+        that it watches.
+        """
         one = feed.next()
         batch = core.apply(one.records, one.now, one.extent, one.unled, ticks=False)
         self.records = reading.rows
@@ -181,8 +186,12 @@ class Watch:
         is_read = has_read(reading.reached, core.plan.catching_up)
         if is_read:
             self.onlooker.follows(core.census(wall_ms(), self.is_shown), outputs.serving.url)
-        self._tell(outputs, batch)
+        before, self._untold = self._untold, batch
+        if before is not None:
+            self._tell(outputs, before)
         if is_read:
+            self._tell(outputs, batch)
+            self._untold = None
             self._tell(outputs, core.apply((), one.now, one.extent, one.unled))
         return is_read
 
