@@ -286,6 +286,6 @@ def _cause(member: Seen, finding: Finding, lasted: int, waits: Awaited) -> Cause
     verb = "waited" if finding.phase == "resolved" else "has waited"
     why = f"the join phase {verb} for {awaited} for {seconds(lasted)}"
     if member.last_commit >= 0:
-        why += f"; its last commit was {seconds(max(0, finding.at - member.last_commit))} ago"
+        why += f"; its last commit was {seconds(finding.at - member.last_commit)} ago"
     names = (member.member_id, member.client_id, member.host, member.instance_id)
     return CauseEntry(Cause.MEMBER_NOT_REJOINED, member.confidence, why, *names)

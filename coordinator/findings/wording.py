@@ -16,7 +16,11 @@ _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
 
 
 def seconds(ms: int) -> str:
-    """Return a duration for a sentence: in seconds below ten minutes, above in its two largest units."""
+    """Return a duration for a sentence: in seconds below ten minutes, above in its two largest units.
+
+    Timestamps of records may go back, with a broker's clock: what then lasted less than nothing lasted 0.0 s.
+    """
+    ms = max(0, ms)
     if ms < 10 * _MINUTE:
         return f"{ms / 1000:.1f} s"
     if ms < _HOUR:

@@ -173,7 +173,7 @@ def _described(
     """Return the member as its metadata record describes it, if it was read, with the trace it had."""
     classic: Any = getattr(value, "classic_member_metadata", None)
     usual, _ = scene.settings.session_timeout(scene.group, state.group_type)
-    session = getattr(classic, "session_timeout_ms", 0)
+    session = max(0, getattr(classic, "session_timeout_ms", 0))
     fresh = Member(
         member_id=member_id,
         instance_id=_optional(value, "instance_id"),
@@ -197,7 +197,7 @@ def _described(
 
 def _family(state: GroupState, member_id: str, value: object | None) -> str:
     classic: Any = getattr(value, "classic_member_metadata", None)
-    if getattr(classic, "session_timeout_ms", 0):
+    if getattr(classic, "session_timeout_ms", 0) > 0:
         return group_metadata.spoken(
             _text(value, "client_id"), _number(value, "rebalance_timeout_ms"), classic
         )

@@ -154,14 +154,16 @@ def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | N
         value.protocol or "",
         sub,
     )
+    # No broker accepts a session without a length, but a record may have one, and silence is judged by it.
+    session = max(1, found.session_timeout)
     return Member(
         member_id=found.member_id,
         instance_id=found.group_instance_id,
         client_id=found.client_id,
         host=found.client_host,
         host_stale=False,
-        session_timeout=found.session_timeout,
-        rebalance_timeout=found.rebalance_timeout if found.rebalance_timeout > 0 else found.session_timeout,
+        session_timeout=session,
+        rebalance_timeout=found.rebalance_timeout if found.rebalance_timeout > 0 else session,
         family=family,
         version=-1 if sub is None else sub.version,
         subscribed=digest,

@@ -61,7 +61,7 @@ def replaced(before: Member, now: Member) -> CauseEntry:
     """Make the cause entry of a static member that took the place of a process before it."""
     seen, did = max((before.joined_at, "came"), (before.last_commit, "last committed"))
     why = "its instance came back under another member id "
-    why += f"{seconds(max(0, now.joined_at - seen))} after the process before it {did}"
+    why += f"{seconds(now.joined_at - seen)} after the process before it {did}"
     return CauseEntry.of(now, Cause.STATIC_MEMBER_REPLACED, 0.9, why)
 
 
@@ -128,7 +128,9 @@ def _partitions(
     before = dict(zip(state.topics, state.totals, strict=True))
     now = membership.assigned_by_topic(after.members, after.topics)
     found = [
-        CauseEntry(Cause.PARTITIONS_CHANGED, 0.95, f"{topic}: {before[topic]} partitions became {count}")
+        CauseEntry(
+            Cause.PARTITIONS_CHANGED, 0.95, f"{topic}: {counted(before[topic], 'partition')} became {count:,}"
+        )
         for topic, count in now.items()
         if 0 < before.get(topic, 0) < count
     ]

@@ -35,7 +35,7 @@ def causes(state: GroupState, after: Membership, cst: int, aborted: int) -> list
     """Causes of the generation that follows `state` and `aborted` ones; its join phase ended at `cst`."""
     apart = cst - state.ts
     if announced := _probing(state, cst):
-        late = seconds(max(0, cst - state.probing_at))
+        late = seconds(cst - state.probing_at)
         why = f"{late} after the time that the last assignment announced; a join phase may take as long"
         return [CauseEntry(Cause.STREAMS_PROBING, announced, why)]
     if _is_migrated(state, cst):

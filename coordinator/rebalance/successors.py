@@ -119,7 +119,7 @@ def _restarted(before: Expired, member: Member) -> list[CauseEntry]:
 
 
 def _either(before: Expired, member: Member, at: int) -> list[CauseEntry]:
-    ago = seconds(max(0, at - int(before[3])))
+    ago = seconds(at - int(before[3]))
     same = "it is the member" if before[0] == member.member_id else ""
     if not same and consumer_number(member.client_id) > consumer_number(str(before[1])):
         same = "by the number in its client id it is the process"

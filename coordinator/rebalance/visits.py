@@ -146,4 +146,4 @@ def forget(state: GroupState, asked: Collection[str] | None) -> None:
 
 def _when(ago: int, topics: list[str]) -> str:
     more = f" and {len(topics) - _NAMED} more" if len(topics) > _NAMED else ""
-    return f"{seconds(max(0, ago))} before: {', '.join(sorted(topics)[:_NAMED])}{more}"
+    return f"{seconds(ago)} before: {', '.join(sorted(topics)[:_NAMED])}{more}"

@@ -185,7 +185,7 @@ def _by_coordinator(finding: Finding, confidence: float, since: int, what: str) 
         for entry in finding.causes
         if entry.cause not in {Cause.COORDINATOR_MOVED, Cause.UNKNOWN}
     )
-    why = f"same members {seconds(max(0, finding.at - since))} after {what}"
+    why = f"same members {seconds(finding.at - since)} after {what}"
     return replace(finding, causes=(CauseEntry(Cause.COORDINATOR_MOVED, confidence, why), *rest))
 
 

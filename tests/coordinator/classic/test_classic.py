@@ -48,6 +48,26 @@ def test_a_stalled_member_is_a_poll_breach_even_where_both_timeouts_are_close(
     assert not of(found, Kind.SESSION_TIMEOUT)
 
 
+@pytest.mark.parametrize("timeout", [-(2**31), -1, 0, 1, 2**31 - 1])
+@pytest.mark.parametrize("gone", [1, 2])
+def test_a_member_whose_record_has_a_senseless_timeout_departs_for_causes_too(
+    timeout: int, gone: int
+) -> None:
+    clients = [
+        Client(f"{n}-1", (n,), f"consumer-{n}", f"/10.0.0.{n}", session=timeout, rebalance=timeout)
+        for n in range(4)
+    ]
+    topic = Topic()
+    topic.generation(0, 1, clients)
+    for client in clients:
+        topic.commits(500, 10_500, client, moving=1)
+    topic = topic.sorted()
+    topic.generation(17_000, 2, clients[gone:])
+    last = of(findings(topic), Kind.REBALANCE)[-1]
+    assert {entry.member_id for entry in last.causes if entry.member_id} >= {"0-1"}
+    assert all(0 <= entry.confidence <= 1 for entry in last.causes)
+
+
 def test_a_goodbye_is_no_timeout() -> None:
     topic = two_members(30_700)
     topic.generation(30_700 + 600, 2, [BOTH])
@@ -130,6 +150,13 @@ def test_more_partitions_and_another_subscription_are_causes() -> None:
     _, grown, changed = of(findings(topic), Kind.REBALANCE)
     assert causes(grown) == {Cause.PARTITIONS_CHANGED}
     assert causes(changed) == {Cause.SUBSCRIPTION_CHANGED}
+
+
+def test_the_sentence_about_a_topic_that_grew_from_one_partition_is_singular() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    topic.generation(60_000, 2, [Client("a-1", (0, 1, 2))])
+    assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].why == "orders: 1 partition became 3"
 
 
 def test_the_same_members_again_is_never_a_confident_claim() -> None:

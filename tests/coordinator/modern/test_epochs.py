@@ -7,7 +7,7 @@ from rebalance_monitor.coordinator.findings.finding import Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.coordinator.findings.outputs import GroupOut
 from tests.coordinator.support.epochs import SETTINGS, A, B, C, Epochs, compact, pair
-from tests.coordinator.support.timeline import T0, P, findings, of, outputs
+from tests.coordinator.support.timeline import T0, P, S, findings, of, outputs
 
 
 def test_two_joins_that_converge_are_one_rebalance_each() -> None:
@@ -61,6 +61,16 @@ def test_the_tombstone_of_the_group_removes_it() -> None:
     topic.leave(10_000, A, 2)
     topic.put(60_000, 3, None)
     assert len(of(findings(topic, SETTINGS, until=5_000), Kind.GROUP_REMOVED)) == 1
+
+
+def test_a_classic_member_without_a_session_of_its_own_has_the_groups() -> None:
+    topic = pair()
+    topic.metadata(3_000, A, classic=-1)
+    topic.leave(20_000, A, 3)
+    topic.target(20_000, 3)
+    topic.ack(20_500, B, 3, (0, 1))
+    last = of(findings(topic, SETTINGS), Kind.REBALANCE)[-1]
+    assert [one.session_timeout_ms for one in last.members if one.role == "left"] == [S]
 
 
 def test_the_summary_names_state_and_epoch() -> None:

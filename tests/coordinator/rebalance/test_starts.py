@@ -149,3 +149,11 @@ def test_partitions_that_the_first_record_withheld_were_not_added(first: int, ca
     b = Client("b-1", (2, 3), host="/10.0.0.2")
     topic.generation(1_000, first + 1, [a, b], protocol="cooperative-sticky")
     assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].cause is cause
+
+
+def test_a_group_that_starts_by_a_clock_that_went_back_was_empty_for_no_time() -> None:
+    topic = Topic()
+    topic.generation(0, 1, [Client("a-1", (0,))])
+    topic.generation(60_000, 2, [])
+    topic.generation(50_000, 3, [Client("a-2", (0,))])
+    assert of(findings(topic), Kind.REBALANCE)[-1].causes[0].why == "empty for 0.0 s; 1 now"
