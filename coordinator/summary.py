@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from rebalance_monitor.coordinator.commits import topic_names
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_RANGES = 50
 _TELLING = 10
+_REMEMBERED, _FEW = 4_096, 64
 
 
 def summarise(group: str, state: GroupState, limit: int, deadlines: Mapping[str, int]) -> dict[str, Any]:
@@ -93,8 +95,13 @@ def _member(state: GroupState, member: Member, topics: Sequence[str], deadline: 
         "usual_ms": usual(member),
         "deadline": deadline,
         "silent": bool(member.silent_id),
-        "assigned": {topics[one[0]]: ranges(one[1:]) for one in member.assigned[:MAX_TOPICS]},
+        "assigned": {topics[one[0]]: _ranges(one[1:]) for one in member.assigned[:MAX_TOPICS]},
     }
+
+
+def _ranges(partitions: Sequence[int]) -> str:
+    """Return `ranges`; the members of many groups have the same few partitions."""
+    return _remembered(tuple(partitions)) if len(partitions) <= _FEW else ranges(partitions)
 
 
 def ranges(partitions: Sequence[int]) -> str:
@@ -107,3 +114,6 @@ def ranges(partitions: Sequence[int]) -> str:
             runs.append([partition, partition])
     pieces = [str(first) if first == last else f"{first}-{last}" for first, last in runs[:MAX_RANGES]]
     return ",".join(pieces + ["…"] * (len(runs) > MAX_RANGES))
+
+
+_remembered = lru_cache(maxsize=_REMEMBERED)(ranges)

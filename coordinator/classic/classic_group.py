@@ -10,6 +10,7 @@ no coordinator can have made in the time is a new baseline.
 
 from __future__ import annotations
 
+from sys import intern
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.checks import applications, assignment, unsubscribed_topics
@@ -117,8 +118,8 @@ def _store(
     if value.generation != state.generation:
         state.worked = state.last_commit
     state.status = status
-    state.protocol_type = value.protocol_type
-    state.protocol = value.protocol or ""
+    state.protocol_type = intern(value.protocol_type)
+    state.protocol = intern(value.protocol or "")
     state.generation = value.generation
     state.leader = value.leader or ""
     state.cst = cst if cst > 0 else scene.ts

@@ -164,9 +164,10 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
         member.gap = gap
         if in_generation and gap >= _ONE_COMMIT_MS:
             gaps = member.gaps
-            gaps.append(gap)
-            if len(gaps) > KEPT_GAPS:
+            if len(gaps) >= KEPT_GAPS:
+                # Before it is added to: a list that has once been longer keeps twice the room.
                 del gaps[0]
+            gaps.append(gap)
             _count(member.orders, gap)
         if gap > session and _survived_silence(state, member):
             member.idle = _TOLD_NOTHING

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from sys import intern
 from typing import TYPE_CHECKING, TypeVar
 
 from rebalance_monitor.coordinator.commits import client_families
@@ -159,8 +160,9 @@ def _member(value: GroupMetadataValue, found: GroupMember, sub: Subscription | N
     return Member(
         member_id=found.member_id,
         instance_id=found.group_instance_id,
-        client_id=found.client_id,
-        host=found.client_host,
+        # The groups of an application, and those on a machine, have the same.
+        client_id=intern(found.client_id),
+        host=intern(found.client_host),
         host_stale=False,
         session_timeout=session,
         rebalance_timeout=found.rebalance_timeout if found.rebalance_timeout > 0 else session,
