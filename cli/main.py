@@ -22,6 +22,8 @@ PROGRAM = "rebalance-monitor"
 COLLECT_AFTER = 250_000
 """New objects between two collections of cyclic garbage: imports make many and no garbage."""
 
+ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
+
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -88,9 +90,20 @@ def open_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - stays open
 
 
+def use_system_pool() -> None:
+    """Let Arrow take all of its memory from the system's allocator (engine/memory.py), unless told otherwise.
+
+    It chooses once, when it is loaded: its writers and compressors keep to that, whatever is set later.
+    Spark's workers get a copy of `os.environ`, which is left as it was.
+    """
+    if ARROW_POOL not in os.environ:
+        os.putenv(ARROW_POOL, "system")
+
+
 def main() -> None:
     """Run this process's command line; return if all is fine: some platforms take any exit for failure."""
     open_closed_streams()
+    use_system_pool()
     # An eighth of the CPU that a verb takes to start.
     gc.set_threshold(COLLECT_AFTER)
     if code := run(sys.argv[1:]):

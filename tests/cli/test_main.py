@@ -17,7 +17,7 @@ import yaml
 
 from rebalance_monitor.cli import registry
 from rebalance_monitor.cli.exit_codes import ExitCode
-from rebalance_monitor.cli.main import cli, main, run
+from rebalance_monitor.cli.main import ARROW_POOL, cli, main, run
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
@@ -53,6 +53,24 @@ def test_help_imports_nothing_heavy() -> None:
     loaded = set(printed.stdout.splitlines()[-1].split("|"))
     assert "click" in loaded
     assert loaded & HEAVY == set()
+
+
+@pytest.mark.parametrize(("given", "pool"), [(None, "system"), ("mimalloc", "mimalloc")])
+def test_arrow_takes_its_memory_from_the_system_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, pool: str
+) -> None:
+    monkeypatch.delenv(ARROW_POOL, raising=False)
+    if given:
+        monkeypatch.setenv(ARROW_POOL, given)
+    printed = in_a_new_process(
+        "import os, sys\n"
+        "from rebalance_monitor.cli.main import ARROW_POOL, main\n"
+        "sys.argv = ['rebalance-monitor', '--version']\n"
+        "main()\n"
+        "import pyarrow\n"
+        "print(pyarrow.default_memory_pool().backend_name, os.environ.get(ARROW_POOL))\n"
+    )
+    assert printed.stdout.splitlines()[-1] == f"{pool} {given}"
 
 
 def test_logs_are_set_up_without_rich_which_stays_there_for_a_verb_that_draws() -> None:
