@@ -35,6 +35,7 @@ LOST = MemberEntry(
 )
 NEW = replace(LOST, member_id="orders-enricher-9-41d0", client_id="orders-enricher-9", host="/10.1.2.39",
               role="joined", last_seen=None, silence_ms=None)  # fmt: skip
+_SLOW = replace(LOST, role="kept", silence_ms=None, partitions=1)
 STATIC = replace(LOST, member_id="orders-2-77aa", instance_id="orders-2", role="replaced", host_is_stale=True)
 
 
@@ -212,8 +213,18 @@ _MADE: dict[Kind, dict[str, Any]] = {
         "members_affected": 1,
     },
     Kind.GROUP_TOO_LARGE: {"details": {"bytes": 948_112, "limit": 1_048_588}},
-    Kind.CONSUMPTION_STALLED: {"details": _LAG, "partitions_affected": 1, "topics_total": 1},
-    Kind.CONSUMPTION_STOPPED: {"details": _LAG, "partitions_affected": 1, "topics_total": 1},
+    Kind.CONSUMPTION_STALLED: {
+        "members": (_SLOW,),
+        "details": _LAG,
+        "partitions_affected": 1,
+        "topics_total": 1,
+    },
+    Kind.CONSUMPTION_STOPPED: {
+        "members": (_SLOW,),
+        "details": _LAG,
+        "partitions_affected": 1,
+        "topics_total": 1,
+    },
     Kind.FALLING_BEHIND: {"details": _LAG | {"risen": 61_200}, "partitions_affected": 1, "topics_total": 1},
     Kind.OFFSETS_REWOUND: {
         "details": {

@@ -57,7 +57,7 @@ _ENDINGS: dict[tuple[Kind, str], Ending] = {
     (Kind.PARTITIONS_UNASSIGNED, "completed"): Ending("every partition has one owner"),
     (Kind.GROUP_TOO_LARGE, "withdrawn"): Ending("its record is smaller"),
     (Kind.CONSUMPTION_STALLED, "quiet"): Ending("the offsets move"),
-    (Kind.CONSUMPTION_STOPPED, "quiet"): Ending("the member commits"),
+    (Kind.CONSUMPTION_STOPPED, "quiet"): Ending("offsets of its partitions move again"),
     (Kind.FALLING_BEHIND, "quiet"): Ending("lag went down"),
     (Kind.RECORDS_EXPIRING, "quiet"): Ending("the committed offset moved on"),
     (Kind.UNREADABLE_RECORDS, "quiet"): Ending("no such record since"),

@@ -104,7 +104,9 @@ def _since(finding: Finding) -> Line:
     if since is None:
         return (plain(f"at {text.moment(finding.at)}"),)
     so_long = f" (for {text.duration(finding.at - since)})" if since < finding.at else ""
-    return (plain(f"since {text.moment(since)}{so_long}"),)
+    # Its incident goes on under the name of another kind.
+    how = f": {ending_of(finding).how}" if finding.phase == "updated" and finding.resolution else ""
+    return (plain(f"since {text.moment(since)}{so_long}{how}"),)
 
 
 def _damage(finding: Finding) -> Iterable[Line]:

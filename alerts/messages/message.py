@@ -24,7 +24,7 @@ from rebalance_monitor.alerts.messages.blocks import (
     link,
     plain,
 )
-from rebalance_monitor.alerts.messages.endings import ended_as, ending_of
+from rebalance_monitor.alerts.messages.endings import NOTHING, ended_as, ending_of
 from rebalance_monitor.alerts.messages.headlines import BY_CAUSE, HEADLINES
 from rebalance_monitor.alerts.messages.lead import Ended
 from rebalance_monitor.alerts.messages.links import Links, silence_command
@@ -40,10 +40,14 @@ MAX_ROWS = 3
 MAX_CAUSES = 4
 MAX_MEMBERS = 8
 MAX_GROUPS = 10
+MAX_NAMED = 3
 MAX_WHY = 500
 MAX_TITLE = 150
 _TONES = {Severity.CRITICAL: Tone.CRITICAL, Severity.WARNING: Tone.WARNING, Severity.INFO: Tone.INFO}
 NO_LINKS = Links()
+_GOES_ON = "Wait for the end of the incident: its partitions have not moved on yet."
+_ABOUT_MEMBERS = frozenset({Kind.MEMBER_SILENT, Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED})
+"""Kinds whose members are those that they are about, though all of them may have stayed."""
 _HAPPENED = ("joined", "left", "replaced")
 _IN_LEAD, _IN_WHY = frozenset({"Most frequent"}), frozenset({"Silence", "Commits", "Waits for"})
 """Labels of rows that repeat the lead of a storm with an offender, and the sentence behind a cause."""
@@ -87,10 +91,15 @@ def subject_of(finding: Finding, room: int = text.MAX_NAME) -> str:
 
 def what_of(finding: Finding, *, over: bool = False) -> str:
     """Return what happened, as it follows the group's name; what is only suspected says so."""
-    if over or finding.phase == "resolved":
+    if over or _is_over(finding):
         return ended_as(finding)
     opened = _opened(finding)
     return f"{opened} (suspected)" if finding.evidence == "suspected" else opened
+
+
+def _is_over(finding: Finding) -> bool:
+    """Whether what it is about has ended, though its incident may go on: under another kind's name."""
+    return finding.phase == "resolved" or finding.resolution is not None
 
 
 def tone_of(finding: Finding) -> Tone:
@@ -100,8 +109,9 @@ def tone_of(finding: Finding) -> Tone:
 
 def next_step(finding: Finding, *, over: bool = False) -> str:
     """Return what to do."""
-    if over or finding.phase == "resolved":
-        return ending_of(finding).next_step
+    if over or _is_over(finding):
+        then = ending_of(finding).next_step
+        return _GOES_ON if finding.phase == "updated" and then == NOTHING else then
     said = HEADLINES[finding.kind]
     spread = (
         said.spread if finding.details.get("worst_client") and not main_offender(finding.details) else None
@@ -155,6 +165,7 @@ def _unassigned(finding: Finding) -> str:
 def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], list[LabelledLine]]:
     """Return the labelled lines to act on, and the lines for an investigation."""
     groups = [("Groups", _groups(finding))] if finding.groups else []
+    groups += [("Member" if len(finding.members) == 1 else "Members", who)] if (who := _who(finding)) else []
     own = measures.key_rows(finding)
     last = [*_worded(measures.more_rows(finding)), ("Evidence", (_evidence(finding),))]
     if ended is not None:
@@ -166,6 +177,17 @@ def _rows(finding: Finding, ended: Ended | None) -> tuple[list[LabelledLine], li
     last.append(("Silence 1 h", (code(text.visible(silence_command(finding))),)))
     rows = [*groups, *why, *_worded([row for row in own if row[0] not in said | later])]
     return rows[:MAX_ROWS], [*rows[MAX_ROWS:], *_worded([row for row in own if row[0] in later]), *last]
+
+
+def _who(finding: Finding) -> Line:
+    """Return the members that a finding is about, where no cause in its lead names one."""
+    entry = lead.first_cause(finding)
+    if finding.kind not in _ABOUT_MEMBERS or (entry is not None and entry.client_id):
+        return ()
+    named = [lead.identity(one.client_id, one.host, one.instance_id) for one in finding.members[:MAX_NAMED]]
+    line = tuple(span for who in named for span in (plain(", "), *who))[1:]
+    more = len(finding.members) - len(named)
+    return (*line, faint(f" +{more:,} more")) if more > 0 else line
 
 
 def _worded(rows: list[measures.Row]) -> list[LabelledLine]:

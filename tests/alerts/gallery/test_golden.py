@@ -67,12 +67,14 @@ def test_a_message_answers_in_the_order_in_which_people_ask(kind: Kind, phase: s
     cause = first.cause if (first := first_cause(finding)) else None
     next_step = headline.next_step if cause is None else BY_CAUSE.get((kind, cause), headline.next_step)
     step = ending_of(finding).next_step if phase else next_step
+    # Members that stayed are those that the finding is about.
+    asked += [member.client_id for member in finding.members if member.role == "kept"]
     asked += ["Next: ", step, f"Runbook <{LINKS.runbook}#{kind.value}>"]
     asked += ["Details", "Evidence", f"{finding.evidence}{sure}"]
     if len(finding.causes) > 1:
         for cause in finding.causes:
             asked += [cause.cause.value.replace("_", " "), cause.why]
-    for member in finding.members:
+    for member in (one for one in finding.members if one.role != "kept"):
         asked += [f"{member.role}: {member.client_id}", member.host.lstrip("/")]
     place = 0
     for words in filter(None, asked):
