@@ -163,6 +163,8 @@ class Serving:
         if known.version != self._written:
             self._groups.write(known, time.time_ns() // 1_000_000)
             self._written = known.version
+            # What the writing took would stay until the next turn of the chore for memory.
+            give_back()
 
     def _newest_findings(self) -> list[Any]:
         path = self._storage.groups / FILE
