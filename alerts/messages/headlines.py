@@ -16,7 +16,8 @@ class Headline:
     """`opened` follows the group's name in a title, `resolved` once it is over; `next_step` is what to do.
 
     `many` replaces `opened` where several members are affected: `{number}` of them, `{of}` so many. `spread`
-    replaces `next_step` where no member is behind a third of the rebalances.
+    replaces `next_step` where no member is behind a third of the rebalances, `shared` where many groups are
+    hit at once.
     """
 
     opened: str
@@ -24,6 +25,7 @@ class Headline:
     resolved: str
     many: str | None = None
     spread: str | None = None
+    shared: str | None = None
 
 
 HEADLINES: dict[Kind, Headline] = {
@@ -57,12 +59,14 @@ HEADLINES: dict[Kind, Headline] = {
         "Check the member's process and host: killed, out of memory, a long pause, no network to the broker.",
         "lost no further member to a session timeout",
         "lost {number}{of} members to session timeouts",
+        shared="Check first what these members share: a host, the network, a broker, a deployment.",
     ),
     Kind.POLL_INTERVAL_EXCEEDED: Headline(
         "lost a member that stopped polling",
         "Find what the member was processing. Raise max.poll.interval.ms or lower max.poll.records.",
         "lost no further member that stopped polling",
         "lost {number}{of} members that stopped polling",
+        shared="Find what these members all wait for: a database, a service, a topic that they write to.",
     ),
     Kind.MEMBER_SILENT: Headline(
         "has a silent member",

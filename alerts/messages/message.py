@@ -118,7 +118,8 @@ def next_step(finding: Finding, *, over: bool = False) -> str:
     )
     entry = lead.first_cause(finding)
     by_cause = None if entry is None else BY_CAUSE.get((finding.kind, entry.cause))
-    return spread or by_cause or said.next_step
+    shared = said.shared if finding.groups_total else None
+    return spread or shared or by_cause or said.next_step
 
 
 def links_of(finding: Finding, links: Links, *, over: bool = False) -> Line:

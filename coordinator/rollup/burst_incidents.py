@@ -92,8 +92,14 @@ class BurstIncidents:
                 self._cluster, kind, Scope.CLUSTER.value, one.incident, phase=phase, sequence=one.sequence
             )
         one.add(finding, anchor, last)
+        causes = finding.causes
+        if one.total > finding.groups_total:
+            # The sentence counts the groups of this burst alone.
+            since = f"; {one.total:,} groups in all since the first of them"
+            causes = tuple(replace(entry, why=f"{entry.why}{since}") for entry in causes)
         return replace(
             finding,
+            causes=causes,
             id=identity,
             incident=one.incident,
             phase=phase,

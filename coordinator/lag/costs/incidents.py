@@ -81,7 +81,7 @@ class Shared(msgspec.Struct, array_like=True):
         """Return what a finding of it carries."""
         if self.before < 0 or self.peak < 0:
             return {}
-        found: Details = {"waiting_at_stop": self.before, "waiting_peak": self.peak}
+        found: Details = {"waiting_at_stop": self.before, "waiting_peak": max(self.before, self.peak)}
         return found | ({"caught_up_at": self.caught_up} if self.caught_up >= 0 else {})
 
 
@@ -306,7 +306,8 @@ def _details(known: Stopped) -> Details:
     if known.before >= 0:
         found["waiting_at_stop"] = known.before
     if known.peak >= 0:
-        found["waiting_peak"] = known.peak
+        # A group that was catching up had most of it when it stopped.
+        found["waiting_peak"] = max(known.before, known.peak)
     if known.caught_up >= 0:
         found["caught_up_at"] = known.caught_up
     if known.seconds:

@@ -104,6 +104,9 @@ def test_the_next_burst_of_a_kind_lists_the_groups_of_the_one_before_and_is_as_l
     assert [one.phase for one in found] == ["opened", "updated", "resolved"]
     for one in found[1:]:
         assert (set(one.groups), one.groups_total, one.severity) == (groups, 25, Severity.WARNING)
+    # The second burst's own number stands beside that of both.
+    assert "members of 11 groups" in found[1].causes[0].why
+    assert found[1].causes[0].why.endswith("; 25 groups in all since the first of them")
 
 
 def test_an_incident_is_not_over_before_its_burst_can_grow_no_more() -> None:

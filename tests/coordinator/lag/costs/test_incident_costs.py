@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.findings.kinds import Kind, Scope, Severity
+from rebalance_monitor.coordinator.lag.costs.incidents import USUAL_MS, RollUpCosts
 from rebalance_monitor.coordinator.lag.measured import TOTALS_KEPT
 from tests.coordinator.lag.world import STEP, T0, World, finding, summary
 
@@ -102,3 +103,26 @@ def test_a_storm_that_lasts_for_longer_than_totals_are_kept_is_no_page_for_what_
 def test_without_ends_a_storm_is_what_it_was() -> None:
     (told,) = World().lag.priced([finding(Kind.STORM, T0, "opened", opened_at=T0)])
     assert (told.severity, told.details) == (Severity.CRITICAL, {})
+
+
+def test_the_most_that_waited_is_never_less_than_what_waited_at_the_stop() -> None:
+    """The group was catching up as it stopped, and nothing is left a sample later."""
+    world = World()
+    world.run(20)
+    world.run(6, reads=())
+    stopped = world.at
+    world.run(6)
+    (told,) = world.lag.priced([finding(Kind.REBALANCE, world.at, None, started_at_min=stopped)])
+    assert (told.details["waiting_at_stop"], told.details["waiting_peak"]) == (240, 240)
+
+
+def test_nor_is_that_of_many_groups() -> None:
+    world = World()
+    world.run(20)
+    world.run(6, reads=())
+    stopped = world.at
+    world.run(6)
+    one = finding(Kind.SESSION_TIMEOUT, stopped, "opened", opened_at=stopped + USUAL_MS)
+    many = replace(one, scope=Scope.CLUSTER, groups=("g",))
+    told = RollUpCosts().price(many, world.lag.board.groups)
+    assert (told.details["waiting_at_stop"], told.details["waiting_peak"]) == (240, 240)
