@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import numpy as np
 
 from rebalance_monitor.coordinator.departure.evidence import ELSEWHERE, SAME_PLACE
+from rebalance_monitor.coordinator.departure.waits import idleness
 from rebalance_monitor.coordinator.findings.causes import Cause
 
 if TYPE_CHECKING:
@@ -181,6 +182,18 @@ def stalled_before(one: Departed) -> bool:
     return client_of(one).unpolled and one.outlived > one.usual >= 0
 
 
+def _left_behind(one: Departed, by: Fitted) -> float:
+    """How likely its application had let go of it before its generation, and its client goes on without it.
+
+    A client that enforces max.poll.interval does not. It had committed nothing for longer than its session
+    while others of its group did, or it had nothing to commit.
+    """
+    if one.outlived <= one.session:
+        return 0.0
+    idle = idleness(one, (), by) * (1.0 if one.went_on else by.went_on)
+    return (1 - _enforces(one, by)) * by.stalled / (by.stalled + idle)
+
+
 def expires_closed(one: Departed) -> bool:
     """Whether its session expires when it is closed: no LeaveGroup is sent for it then.
 
@@ -219,10 +232,7 @@ def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -
 def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     """How likely each way is before a member's silence is known; `shares`: of its group's members."""
     prior = list(shares)
-    sure = 1.0 if one.named else 1 - by.mistaken
-    enforces = 1.0 if one.poll_interval else client_of(one).enforces * sure
-    if may_reveal_poll_interval(one):
-        enforces += by.mistaken
+    enforces = _enforces(one, by)
     prior[Way.STALLED] *= enforces * (1 + (1 / by.stalled_first - 1) * by.unpolled * stalled_before(one))
     # A member that does not poll leaves before the deadline of a phase that began after its last poll.
     prior[Way.UNJOINED] *= 1 - enforces * (1 - by.unjoined_enforcing)
@@ -238,6 +248,8 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     if one.followed or (one.lived_on and one.returned == SAME_PLACE):
         # Its process goes on with another client and has let go of this one: nobody closes it.
         prior[Way.LEFT] *= by.never_leaves
+    # Nobody closes one that was left behind, until its process ends.
+    prior[Way.LEFT] *= 1 - (1 - by.never_leaves) * _left_behind(one, by)
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
     if one.lived_on and not one.returned:
@@ -258,6 +270,14 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
         prior = [weight * scale for weight in prior]
         prior[Way.STALLED] = shares[Way.STALLED]
     return prior
+
+
+def _enforces(one: Departed, by: Fitted) -> float:
+    """How likely its client leaves by itself as its max.poll.interval is over."""
+    if one.poll_interval:
+        return 1.0
+    usual = client_of(one).enforces * (1.0 if one.named else 1 - by.mistaken)
+    return usual + by.mistaken * may_reveal_poll_interval(one)
 
 
 def _rule_out(one: Departed, prior: list[float], by: Fitted) -> None:

@@ -141,7 +141,7 @@ def of_departed(one: Departed, siblings: Sequence[int], by: Fitted, *, young: bo
     so early do so at once.
     """
     own = sorted(one.trace.gaps)
-    idle = _ALWAYS if one.trace.idle else _idleness(one, own, siblings, by)
+    idle = _ALWAYS if one.trace.idle else idleness(one, siblings, by)
     extra = _extra(one.trace.gaps, by)
     # One that acknowledges an epoch goes on with its work: its commits show for how long at least.
     life = max(one.since, one.trace.last + sum(own)) if one.trace.last > one.since else one.since
@@ -165,7 +165,9 @@ def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
     return _intervals(own, (), idle, since)
 
 
-def _idleness(one: Departed, own: Sequence[int], siblings: Sequence[int], by: Fitted) -> float:
+def idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
+    """How likely a departed member had nothing to commit; `siblings`: as of `of_departed`."""
+    own = sorted(one.trace.gaps)
     if one.work != MAYBE_WORK:
         return _ALWAYS if one.work == HAD_WORK else 1 - _ALWAYS
     if not one.trace.commits:

@@ -159,6 +159,26 @@ def test_a_client_that_rejoins_amid_a_stall_is_not_said_to_have_died_a_session_a
     assert explain(evidence).ways[0][Way.STALLED] >= SURE
 
 
+@pytest.mark.parametrize("family", ["sarama", "franz-go", "kafka-go"])
+def test_clients_that_their_process_left_behind_are_not_said_to_have_closed_with_it(family: str) -> None:
+    """As recorded on 3.9.1: two closed, and the phase waited for three that go on without applications."""
+    usual = Departed(S, P, 159_733, Trace(-1), family, before=1_063_822)
+    every, shorter = (10_000,) * 8, (8_000, 12_000) * 4
+    behind = (
+        replace(usual, trace=Trace(-1, shorter, commits=14), worked=1_083_704, outlived=923_913),
+        replace(usual, trace=Trace(-1, shorter, commits=53), worked=701_840, outlived=542_049),
+        replace(usual, trace=Trace(-1, every, commits=82), worked=273_793, outlived=114_002),
+    )
+    closed = tuple(replace(usual, trace=Trace(last, every, commits=40)) for last in (95_977, 90_005))
+
+    def ways_of(*some: Departed) -> list[Way]:
+        evidence = Evidence(159_729, 1, (*some, *closed), (), 0, 0, P, S)
+        return [max(Way, key=one.__getitem__) for one in explain(evidence).ways[: len(some)]]
+
+    assert ways_of(*behind) == [Way.DIED] * len(behind)
+    assert Way.LEFT in ways_of(*(replace(one, outlived=0) for one in behind))
+
+
 @pytest.mark.parametrize(
     ("configured", "said"), [(0, "need not be its max.poll.interval"), (300_000, "as configured, 300.0 s")]
 )
