@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from itertools import starmap
 from struct import Struct, pack, unpack_from
 
+import msgspec
 import pyarrow as pa
-
-from rebalance_monitor.decoders.layouts.twins import quickly_made
 
 BODY_VERSION = 1
 COMMIT_RUN, RECORD, FAILURE = "commit_run", "record", "failure"
@@ -46,9 +45,7 @@ _RUN_HEAD_SIZE = _RUN_HEAD.size
 _RECORD_HEAD = Struct(">BI")
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One row; fields as in `ROW_SCHEMA`, timestamps in ms."""
 
     shard: int

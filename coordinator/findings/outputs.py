@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rebalance_monitor.coordinator.findings.names import bounded, short
-from rebalance_monitor.decoders.layouts.twins import quickly_made
+import msgspec
+
+from rebalance_monitor.coordinator.findings.names import SURELY_SHORT, bounded, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,42 +17,33 @@ if TYPE_CHECKING:
     from rebalance_monitor.decoders import Row
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class FindingOut:
+class FindingOut(msgspec.Struct, frozen=True, gc=False):
     """A finding, not yet stamped with the wall clock."""
 
     finding: Finding
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class GroupOut:
+class GroupOut(msgspec.Struct, frozen=True, gc=False):
     """A group's summary: a small JSON-able dict, on change and at most once per summary interval."""
 
     group: str
     summary: dict[str, Any]
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class PositionsOut:
+class PositionsOut(msgspec.Struct, frozen=True, gc=False):
     """A group's committed offsets, whole, at most once in 5 s; `held` does not change any more."""
 
     group: str
     held: Positions
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedOut:
+class RemovedOut(msgspec.Struct, frozen=True, gc=False):
     """The group is removed: forget its summary."""
 
     group: str
 
 
-@quickly_made
-@dataclass(frozen=True, slots=True)
-class StatOut:
+class StatOut(msgspec.Struct, frozen=True, gc=False):
     """Counters of one shard, once a clock row.
 
     Kinds: `shard`; `unreadable` for each reason; `served` where something was committed.
@@ -67,12 +58,14 @@ Output = FindingOut | GroupOut | PositionsOut | RemovedOut | StatOut
 
 def with_short_names(output: Output) -> Output:
     """Return the output with its long names cut; a summary's names are cut where it is made."""
-    # The most frequent first.
+    # The most frequent first, without a call.
+    if type(output) is StatOut or (type(output) is PositionsOut and len(output.group) <= SURELY_SHORT):
+        return output
     match output:
-        case PositionsOut(group, held):
-            return output if (name := short(group)) is group else PositionsOut(name, held)
         case StatOut():
             return output
+        case PositionsOut(group, held):
+            return output if (name := short(group)) is group else PositionsOut(name, held)
         case GroupOut(group, summary):
             return output if (name := short(group)) is group else GroupOut(name, summary)
         case FindingOut(finding):

@@ -6,7 +6,6 @@ partitions or the border of a batch. Nothing here raises on any bytes; memory st
 the batch's own. The numpy kernel takes the commits it is certain of, the readable parser all the rest.
 """
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -191,6 +190,5 @@ def _buckets(groups: pa.Array, buckets: int) -> pa.Array:
 
 
 def _to_batch(found: list[Row]) -> pa.RecordBatch:
-    columns = [[getattr(row, field.name) for row in found] for field in dataclasses.fields(Row)]
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, ROW_SCHEMA, strict=True)]
+    arrays = [pa.array([getattr(row, field.name) for row in found], field.type) for field in ROW_SCHEMA]
     return pa.RecordBatch.from_arrays(arrays, schema=ROW_SCHEMA)

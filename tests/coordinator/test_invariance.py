@@ -1,10 +1,10 @@
 """The same records give the same findings, however they are cut, decoded, replayed or clocked."""
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.findings.finding import MEASURED, Finding, from_json, to_json
 from rebalance_monitor.coordinator.findings.kind_table import KINDS

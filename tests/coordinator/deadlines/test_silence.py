@@ -4,6 +4,7 @@ from dataclasses import replace
 from struct import pack
 
 import pytest
+from msgspec import structs
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import Finding
@@ -237,7 +238,7 @@ def test_a_commit_that_brings_a_time_ahead_hides_no_silence_of_its_member() -> N
     topic.commits(500, 30_000, a)
     topic.commits(600, 20_600, b)
     ahead = topic.rows[-1]
-    topic.rows[-1] = replace(ahead, commit_ts=ahead.commit_ts + 3_600_000)
+    topic.rows[-1] = structs.replace(ahead, commit_ts=ahead.commit_ts + 3_600_000)
     silent = of(findings(topic.sorted()), Kind.MEMBER_SILENT)
     assert silent[0].members[0].member_id == "b-1"
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CLAIMED, Finding
@@ -32,7 +33,9 @@ def emptied(slow_until: int) -> list[Finding]:
     first = Topic()
     first.generation(0, 1, [A, B, SLOW])
     for row in topic.rows:
-        first.rows.append(replace(row, first_offset=row.first_offset + 1, last_offset=row.last_offset + 1))
+        first.rows.append(
+            structs.replace(row, first_offset=row.first_offset + 1, last_offset=row.last_offset + 1)
+        )
     first.offset = topic.offset + 1
     first.generation(26_500, 3, [])
     return findings(first)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.findings.finding import from_json
 from rebalance_monitor.coordinator.settings import DetectionSettings

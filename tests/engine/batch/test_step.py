@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalance_monitor.checkpoints.state.codec import StateVersionError, Stored, decode_state
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 
 from rebalance_monitor.checkpoints.state.codec import Stored
 from rebalance_monitor.config.model import Settings

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import groupby
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from rebalance_monitor.decoders import ROW_SCHEMA, Row, rows
 from rebalance_monitor.streaming.rows.lanes import Lanes

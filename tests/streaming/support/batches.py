@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
+from msgspec.structs import replace
 
 from rebalance_monitor.checkpoints.ledger import Ledger, Snapshot
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
