@@ -182,7 +182,8 @@ def _take_summary(batch: Batch, shard: int, data: dict[str, Any]) -> None:
     batch.now = max(batch.now, data["now"])
     batch.rows += data["rows"]
     batch.state_bytes += data["state_bytes"]
-    batch.types.update({int(number): count for number, count in data["types"].items()})
+    for number, count in data["types"].items():
+        batch.types[int(number)] += count
     if data["last_offset"] >= 0:
         batch.positions[shard] = max(data["last_offset"], batch.positions.get(shard, -1))
         batch.begins[shard] = min(data["first_offset"], batch.begins.get(shard, data["first_offset"]))
