@@ -56,7 +56,8 @@ def count(counts: array[int], at: int, commits: int) -> None:
     if counts and commits < counts[-1]:
         # The state was rebuilt and counts from nothing.
         del counts[:]
-    counts.extend((at, commits))
+    counts.append(at)
+    counts.append(commits)
     # The oldest is at least a minute old, where so much is known; a rate needs two.
     while len(counts) > 2 * _PAIR and counts[_PAIR] <= at - MINUTE_MS:
         del counts[:_PAIR]

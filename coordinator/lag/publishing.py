@@ -1,5 +1,8 @@
 """When positions leave the coordinator: of each group that committed, at most once in `PUBLISH_MS`.
 
+All that is due within a second leaves together, at its end. Most clients commit every five seconds: positions
+that left a moment sooner were those of the commit before, and the next ones came as soon again.
+
 A group without a record of its own (its consumers assign themselves partitions, or an application stores
 offsets under a name) has no state but its positions. There may be any number of such names, so a shard keeps
 the names that committed last. While history is read every group may be one of them still.
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.coordinator.state.shard_state import ShardState
 
-PUBLISH_MS = 5_000
+PUBLISH_MS, TOGETHER_MS = 5_000, 1_000
 WAIT_MS = 1_500
 """A group that is not touched when its positions are due may be soon: decoding it is the dearest part."""
 
@@ -28,9 +31,14 @@ MAX_LONE_BYTES, MOST_LONE_BYTES = 16_384, 262_144
 """Of a group without a record of its own: some 800 partitions, and some 13,000 where a shard has room."""
 
 
+def due_at(now: int) -> int:
+    """Return the clock (ms) from which on positions are published that come after a clock of `now`."""
+    return -(-(now + PUBLISH_MS) // TOGETHER_MS) * TOGETHER_MS
+
+
 def on_commits(shard: ShardState, group: str) -> None:
     """Publish the positions of a group that has committed, unless they are due already."""
-    shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
+    shard.unpublished.setdefault(group, due_at(shard.now))
 
 
 def on_lone_commits(shard: ShardState, group: str, at: int, parts: tuple[bytes, bytes]) -> None:
@@ -45,7 +53,7 @@ def on_marker(shard: ShardState) -> None:
     """Note that one offset is missing behind the last commit, as where a transaction has ended."""
     if shard.catching_up_until is None and shard.committing not in shard.marked:
         shard.marked.append(shard.committing)
-        shard.unpublished.setdefault(shard.committing, shard.now + PUBLISH_MS)
+        shard.unpublished.setdefault(shard.committing, due_at(shard.now))
 
 
 def on_tombstone(shard: ShardState, group: str, state: GroupState | None, at: int, key: bytes) -> None:
@@ -58,7 +66,7 @@ def on_tombstone(shard: ShardState, group: str, state: GroupState | None, at: in
         return
     if state is not None:
         positions.drop(state.positions, at, topic, partition)
-        shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
+        shard.unpublished.setdefault(group, due_at(shard.now))
         return
     held = positions.read(shard.lone.pop(group))
     positions.drop(held, at, topic, partition)
@@ -129,7 +137,7 @@ def _keep_lone(shard: ShardState, group: str, held: Positions) -> None:
     if held.size + len(held.table) > MAX_LONE_BYTES:
         positions.merge(held)
     if _has_room(shard, len(held.table)):
-        shard.unpublished.setdefault(group, shard.now + PUBLISH_MS)
+        shard.unpublished.setdefault(group, due_at(shard.now))
         shard.lone[group] = positions.published(held)
     else:
         shard.lone_dropped += 1

@@ -157,7 +157,7 @@ class Known:
             others=tuple(others[-GroupView.KEPT :]),
             health=_health(self.health, update),
             findings_held=self.findings_held + len(update.findings),
-            committing=_without({**self.committing, **update.committing}, update.removed),
+            committing=_without(_merged(self.committing, update.committing), update.removed),
             lags=_without(self.lags if update.lags is None else update.lags, update.removed),
         )
         return known.trimmed() if known.findings_held > max(known.trim_at, 1.25 * FINDINGS_KEPT) else known
@@ -173,6 +173,11 @@ class Known:
         groups = {name: view.since(since) for name, view in self.groups.items()}
         held = sum(len(view.recent) for view in groups.values())
         return replace(self, groups=groups, findings_held=held, trim_at=held + held // 4)
+
+
+def _merged(values: Mapping[str, T], newer: Mapping[str, T]) -> Mapping[str, T]:
+    """Return the values with newer ones; of all groups they are copied only where there are such."""
+    return {**values, **newer} if newer else values
 
 
 def _without(values: Mapping[str, T], groups: Sequence[str]) -> Mapping[str, T]:

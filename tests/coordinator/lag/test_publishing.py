@@ -1,9 +1,9 @@
 """Positions leave the coordinator at most once in 5 s a group, and all of them to whoever has none."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from msgspec.structs import replace
 
 from rebalance_monitor.checkpoints.state.codec import decode_state, encode_state
 from rebalance_monitor.coordinator.commits import positions
@@ -34,10 +34,12 @@ def places(out: PositionsOut) -> Places:
     return positions.places_of(out.held)
 
 
-def played(coordinator: ShardCoordinator, topic: Topic, last: int) -> list[tuple[int, PositionsOut]]:
+def played(
+    coordinator: ShardCoordinator, topic: Topic, last: int, every: int = 1_000
+) -> list[tuple[int, PositionsOut]]:
     """Let the topic's rows and a clock each second pass; what was published, with its clock."""
     rows, found = sorted(topic.rows, key=lambda row: row.record_ts), []
-    for second in range(1_000, last + 1, 1_000):
+    for second in range(every, last + 1, every):
         while rows and rows[0].record_ts < T0 + second:
             row = rows.pop(0)
             # As in the topic: offsets ascend with time.
@@ -56,6 +58,20 @@ def test_a_group_that_commits_every_second_is_published_every_5_s_with_its_newes
         newest = {p: place.at - T0 for p, place in places(out)["orders"].items()}
         assert all(at - 1_000 <= when < at for when in newest.values()), (at, newest)
         assert set(newest) == {*A.partitions, *B.partitions}
+
+
+def test_groups_that_commit_every_5_s_are_published_together_each_with_its_newest_commit() -> None:
+    topic = Topic()
+    for group, first in (("early", 340), ("late", 790)):
+        topic.group = group
+        topic.generation(first - 300, 1, [A])
+        topic.commits(first, 60_000, A, every=5_000, moving=1)
+    found = played(shard(fresh()), topic, 60_000, every=250)
+    assert {at % 1_000 for at, _ in found} == {0}
+    assert len(found) == 2 * len({at for at, _ in found}) >= 10
+    for at, out in found:
+        (newest,) = {place.at - T0 for place in places(out)["orders"].values()}
+        assert at - 1_000 <= newest < at, (at, out.group, newest)
 
 
 def test_the_last_commit_before_a_silence_is_published_too() -> None:
