@@ -239,16 +239,20 @@ class RecordReader:
         self.rows = self.bytes = 0
         """How many records were taken since the last batch, and the bytes of their keys and values."""
 
-    def take(self, wait_s: float, messages: int = MESSAGES_A_CALL) -> None:
-        """Take what there is, after `wait_s` at the latest. Raises AccessDeniedError, DependencyError."""
+    def take(self, wait_s: float, messages: int = MESSAGES_A_CALL) -> bool:
+        """Take what there is, after `wait_s` at the latest; True where that was as many `messages`.
+
+        Raises AccessDeniedError, DependencyError.
+        """
         until = time.monotonic() + wait_s
         while messages > 0:
             asked = min(messages, MESSAGES_AT_ONCE)
             found = self.consumer.consume(asked, max(wait_s, 0.0))
             self._take(found)
             if len(found) < asked:
-                break
+                return False
             messages, wait_s = messages - asked, until - time.monotonic()
+        return True
 
     @property
     def is_full(self) -> bool:

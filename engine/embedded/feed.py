@@ -42,6 +42,9 @@ LEAD_S = 0.05
 SLICE_S = 0.05
 """So often the reader looks at what has come: a record of a group's members is not seen before."""
 
+BURST_S = 0.003
+"""The partitions of a fetch are handed over one after the other within so long."""
+
 NAP_S = 0.5
 """While nothing comes the reader wakes this often, to see whether it shall stop."""
 
@@ -110,7 +113,7 @@ class Feed:
         at = self._wall_ms()
         ends = self._ends.ask(self._reader.reading.start)
         if gathers and (left := self._wait_left()) > 0:
-            self._reader.take(left)
+            self._gather(left)
         unled = () if ends is None else tuple(sorted(self._reader.reading.start.keys() - ends.keys()))
         is_read = ends is not None and self._read_to(ends)
         self._ended = time.monotonic()
@@ -134,10 +137,19 @@ class Feed:
                 reader.take(0.0)
                 return False
             reader.take(min(NAP_S, left), 1)
-        reader.take(0.0)
+        has_more = reader.take(0.0)
         while not (reader.is_full or self._stop.is_set()) and (left := self._wait_left() - LEAD_S) > 0:
-            reader.take(min(SLICE_S, left))
+            has_more = self._gather(0.0 if has_more else min(SLICE_S, left))
         return not (reader.is_full or self._stop.is_set())
+
+    def _gather(self, seconds: float) -> bool:
+        """Let records come for a while and take them; True where more are there.
+
+        A client that is asked to wait for many wakes for each partition of a fetch, fifty times in place of
+        once.
+        """
+        self._stop.wait(seconds)
+        return self._reader.take(0.0)
 
     def _wait_left(self) -> float:
         """Return how long the batch may still wait for more, in seconds."""
@@ -145,13 +157,14 @@ class Feed:
         return self._ended + wait - time.monotonic()
 
     def _read_to(self, ends: Mapping[int, int]) -> bool:
-        patience = time.monotonic() + PATIENCE_S
+        patience, has_more = time.monotonic() + PATIENCE_S, False
         while not (is_read := self._reader.reading.has_reached(ends)):
             if self._is_full() or self._stop.is_set() or time.monotonic() > patience:
                 break
             # Asked for many, the client waits for as many; asked for one, until there is one.
-            self._reader.take(SHORT_S, 1)
-            self._reader.take(0.0)
+            if not has_more:
+                self._reader.take(SHORT_S, 1)
+            has_more = self._gather(0.0 if has_more else BURST_S)
         return is_read
 
     def _is_full(self) -> bool:

@@ -114,12 +114,13 @@ def test_a_record_that_comes_after_a_lull_waits_for_no_other_one() -> None:
 def just_after_a_batch(first: Message) -> tuple[list[int], float]:
     """The offsets of a batch whose first record comes just after the one before, and how long it waited."""
     found = feed(Ends({0: 2}))
-    found._reader.consumer = consumer = Patient([first], [Message(1)])
-    now = found._ended
+    found._reader.consumer = Consumer([first], [Message(1)])
+    now, waits = found._ended, list[float]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("time.monotonic", lambda: now + sum(wait for _, wait in consumer.asked[1:]))
+        patch.setattr("time.monotonic", lambda: now + sum(waits))
+        patch.setattr(found._stop, "wait", waits.append)
         found._due = now + 3_600.0
-        return offsets(found)[0], sum(wait for _, wait in consumer.asked[1:])
+        return offsets(found)[0], sum(waits)
 
 
 @pytest.mark.parametrize("key", [b"\0\0\0\1g", b"\0\1\0\1g\0\1t", b"\1", b""])
@@ -134,6 +135,14 @@ def test_a_record_of_a_groups_members_ends_its_batch_sooner_than_a_commit(key: b
     read, waited = just_after_a_batch(Message(0, named=key))
     assert read == [0, 1]
     assert waited == pytest.approx(CHANGE_S)
+
+
+def test_the_reader_sleeps_while_others_come_and_the_client_is_not_asked_to_wait_for_them() -> None:
+    found = feed(Ends({0: 2}))
+    found._reader.consumer = consumer = Patient([Message(0)], [Message(1)])
+    found._due = found._ended + 3_600.0
+    assert offsets(found)[0] == [0, 1]
+    assert {wait for _, wait in consumer.asked[1:]} == {0.0}
 
 
 def history(records: int, monkeypatch: pytest.MonkeyPatch) -> list[Fed]:
