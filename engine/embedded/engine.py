@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.storage import Storage
 
 log = structlog.get_logger()
-STATE_S, STATE_RECORDS = 30.0, 1_000_000
+STATE_S, STATE_RECORDS = 60.0, 1_000_000
 """State follows after so long, or so many records: what is read and applied again after a crash."""
 
 AWAY_S = 10.0
