@@ -114,7 +114,7 @@ def _event(one: Json) -> Json:
         "generation": one["generation"],
         "members": ", ".join(changes),
         "sync": _span(one["sync_ms"]),
-        "causes": "; ".join(causes) or _price(one),
+        "causes": "; ".join([*([one["about"]] if one.get("about") else []), *causes]) or _price(one),
     }
 
 

@@ -48,6 +48,10 @@ TOLD = frozenset(
         Kind.GROUP_EMPTY,
         Kind.REBALANCE_FAILED,
         Kind.STATIC_MEMBER_REPLACED,
+        Kind.STORM,
+        Kind.MEMBER_SILENT,
+        Kind.CONSUMPTION_STALLED,
+        Kind.CONSUMPTION_STOPPED,
     }
 )
 """Kinds that `explain` lists as what happened."""

@@ -18,8 +18,9 @@ from rebalance_monitor.coordinator.explain.dossier import TOLD
 from rebalance_monitor.coordinator.explain.facts import Facts
 from rebalance_monitor.coordinator.findings.finding import HELD_BY
 from rebalance_monitor.coordinator.findings.kinds import Kind
-from rebalance_monitor.coordinator.findings.wording import counted
+from rebalance_monitor.coordinator.findings.wording import counted, seconds
 from rebalance_monitor.coordinator.lag.committing import COMMITS_ONLY
+from rebalance_monitor.coordinator.lag.judging.continuing import STANDING
 from rebalance_monitor.coordinator.state.membership import COOPERATIVE
 
 if TYPE_CHECKING:
@@ -147,18 +148,33 @@ def _member(dossier: Dossier, topics: list[str], member: Member) -> Json:
 
 
 def _recent(dossier: Dossier) -> list[Finding]:
-    over = {f.incident for f in dossier.findings if f.kind is Kind.REBALANCE_STUCK and f.phase == "resolved"}
-    kept = [f for f in dossier.findings if f.kind in TOLD and _is_representative(f, over)]
+    over = {(one.incident, one.kind) for one in dossier.findings if one.resolution is not None}
+    seen: set[tuple[str | None, Kind]] = set()
+    kept = []
+    for one in dossier.findings:
+        if one.kind in TOLD and _is_representative(one, over, seen):
+            kept.append(one)
+        seen.add((one.incident, one.kind))
     return kept[-MAX_REBALANCES:][::-1]
 
 
-def _is_representative(finding: Finding, over: Collection[str | None]) -> bool:
-    """Whether this finding stands for its incident: the first, or the last of an ended stuck rebalance."""
-    if finding.kind is Kind.REBALANCE_STUCK and finding.incident in over:
+def _is_representative(
+    finding: Finding, over: Collection[tuple[str | None, Kind]], seen: Collection[tuple[str | None, Kind]]
+) -> bool:
+    """Whether this finding stands for its incident: the first, or the last where only that sums it up.
+
+    Of a silence that is over the rebalance that followed says more, or there is nothing to say.
+    """
+    incident = finding.incident, finding.kind
+    if finding.phase is None:
+        return True
+    if finding.kind in _SUMMED_UP and incident in over:
         return finding.phase == "resolved"
-    return finding.phase in {None, "opened"}
+    is_first = finding.phase != "resolved" and incident not in seen
+    return is_first and not (finding.kind is Kind.MEMBER_SILENT and incident in over)
 
 
+_SUMMED_UP = frozenset({Kind.REBALANCE_STUCK, Kind.STORM})
 _COST = ("rebalances", "arrived", "waiting_at_stop", "waiting_peak", "caught_up_at", "caught_up_ms")
 """What lag says a rebalance cost, as far as a finding carries it."""
 
@@ -179,9 +195,23 @@ def _event_json(finding: Finding) -> Json:
         "sync_ms": finding.sync_ms,
         "failed": finding.details.get("failed") if finding.kind is Kind.REBALANCE_FAILED else None,
         "stopped_ms": finding.stopped_ms_max,
+        "about": _about(finding),
         "cost": {name: finding.details[name] for name in _COST if name in finding.details},
         "causes": [asdict(cause) | {"cause": cause.cause.value} for cause in finding.causes[:MAX_CAUSES]],
     }
+
+
+def _about(finding: Finding) -> str | None:
+    """Return what an incident without causes is about in words, None for any other finding."""
+    details = finding.details
+    if finding.kind is Kind.STORM and "count" in details:
+        number, span = int(details["count"]), seconds(int(details.get("window_ms", 0)))
+        return f"{counted(number, 'rebalance')} in {span}"
+    if finding.kind not in STANDING:
+        return None
+    who = ", ".join(dict.fromkeys(one.client_id for one in finding.members))
+    waiting = counted(int(details.get("waiting", 0)), "record")
+    return f"{waiting} waited for {who}" if who else f"{waiting} waited"
 
 
 def _holder(finding: Finding) -> str | None:
