@@ -5,7 +5,8 @@ their topics every five seconds, and runs them through the coordinator as `repla
 one shard, for most of what a single group costs is spent on empty batches. Clients that commit by hand do so
 once a second at most.
 Every finding of lag about such a group is false, except `rebalance_cost`, which blames no member, and every
-warning, but for what is so: its partitions are dealt out unevenly, or it is empty, because it was closed.
+warning, but for what is so: its partitions are dealt out unevenly, it is empty, because it was closed, or its
+join phase lasted as long as is said, because a member was in a long batch.
 Most of these groups are closed at the end, at any moment, and a broker of some stops or is restarted. What a
 seed gave is kept in the file as soon as it is there: a run that was stopped goes on, and a million hours can
 be reached in pieces.
@@ -29,16 +30,19 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
 from rebalance_monitor.engine.replay.timeline import Tick
+from rebalance_monitor.lab.scoring.margins import CLAIMED
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.plans.plan import AFTER_WORK, Act
 from rebalance_monitor.lab.simulator.samples import ends, samples
 from rebalance_monitor.lab.suite.healthy import OF_LAG, UPPER_95, is_false
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.lab.simulator import Simulation
     from rebalance_monitor.lab.simulator.plans.plan import ClientPlan, GroupPlan, Plan
+    from rebalance_monitor.lab.simulator.truth import JoinPhase
 
 FIRST_SEED = 2_000_000
 EVERY_MS, TICK_MS, HOUR_MS, DAY_H = 5_000, 1_000, 3_600_000, 24
@@ -49,7 +53,7 @@ class Quiet(msgspec.Struct):
     """One seed: how many hours its groups lived, how many samples had lag, and the false findings by kind.
 
     `critical`: how many findings of lag were critical. `costs`: rebalances that were given a cost. `closed`:
-    groups that were closed.
+    groups that were closed. `stuck`: join phases that lasted as long as was said.
     """
 
     seed: int
@@ -59,6 +63,7 @@ class Quiet(msgspec.Struct):
     critical: int = 0
     costs: int = 0
     closed: int = 0
+    stuck: int = 0
 
 
 def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
@@ -74,7 +79,8 @@ def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
 
     replay.watch = count
     found = list(replay.run(ticks(made), Samples(samples(made)), Samples(ends(made, EVERY_MS))))
-    false = [one for one in found if is_false(one)]
+    loud = [one for one in found if is_false(one)]
+    false = [one for one in loud if not _stood_still(one, made.truth.phases)]
     return Quiet(
         seed,
         sum(_lives(one, made.plan.length) for one in made.plan.groups) / HOUR_MS,
@@ -83,6 +89,19 @@ def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
         sum(one.severity is Severity.CRITICAL for one in found if one.kind in OF_LAG),
         sum(one.kind is Kind.REBALANCE_COST for one in found),
         sum(any(step.act is not Act.START for step in one.steps) for one in made.plan.groups),
+        len(loud) - len(false),
+    )
+
+
+def _stood_still(one: Finding, phases: Iterable[JoinPhase]) -> bool:
+    """Whether it says that a join phase has lasted for long which has, and blames nobody but who held it."""
+    blamed = {entry.member_id for entry in one.causes if entry.confidence >= CLAIMED}
+    lasted = int(one.details.get("duration_ms", 0)) - TICK_MS
+    return one.kind is Kind.REBALANCE_STUCK and any(
+        phase.group == one.group
+        and phase.began + lasted <= one.at <= phase.ended
+        and blamed <= {phase.held_by}
+        for phase in phases
     )
 
 
@@ -136,7 +155,8 @@ def report(kept: list[Quiet]) -> str:
     return (
         f"{len(kept)} seeds, {hours:,.0f} group-hours, {sum(one.closed for one in kept):,} groups closed, "
         f"{sum(one.measured for one in kept):,} measured lags, "
-        f"{sum(one.costs for one in kept)} costs of rebalances. "
+        f"{sum(one.costs for one in kept)} costs of rebalances, "
+        f"{sum(one.stuck for one in kept)} join phases that did stand still. "
         f"False findings (per 1,000 group-days): {said}; "
         f"critical: {sum(one.critical for one in kept)}"
     )

@@ -55,7 +55,8 @@ def with_work(one: Departed, ended: int, owned: int, ends: Ends, group: str) -> 
     known = [at for at in times if at is not None]
     waited = [at for at in known if 0 <= at <= ended]
     if waited:
-        lull = max(0, min(waited) - since)
+        # Its coordinator may have been away for longer than no record waited.
+        lull = max(one.lull, min(waited) - since)
         return replace(one, work=HAD_WORK, lull=lull, usual_lull=_usual_lull(one, since, ends))
     until = min(map(abs, known)) if len(known) == owned else ends.quiet_at(group)
     if until is None:
@@ -104,6 +105,9 @@ def describe(one: Departed, since: str) -> str:
     if not one.places:
         return ""
     if one.work == HAD_WORK:
+        if 0 <= one.last_active - one.lull <= one.loaded:
+            # The outage is said by itself.
+            return ""
         if one.lull < _ALL_ALONG_MS:
             return "; records waited for it all that time"
         return f"; records waited for it from {seconds(one.lull)} after {since} on"

@@ -18,13 +18,16 @@ from rebalance_monitor.coordinator.departure.evidence import (
     Trace,
     encode,
 )
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import MEASURED, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.lag.board import Board
 from rebalance_monitor.coordinator.lag.ends import EndsSample
+from rebalance_monitor.coordinator.refine.outages import with_reload
 from rebalance_monitor.coordinator.refine.reattribution import timed
-from rebalance_monitor.coordinator.refine.waiting_records import with_work
+from rebalance_monitor.coordinator.refine.waiting_records import describe, with_work
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.lab.suite.departures import observations
 from tests.coordinator.refine.test_timed import AT, published, unlisted
@@ -220,3 +223,19 @@ def test_one_that_has_committed_nothing_yet_is_sent_with_what_its_group_had_comm
     *_, (_, evidence, members) = observations(topic.rows)
     sent = dict(zip(members, (one.places for one in evidence.departed), strict=True))
     assert sent == {"a-1": (("orders", 0, 70), ("orders", 1, 51)), "b-1": (("orders", 2, 52),)}
+
+
+def test_records_that_wait_do_not_hide_that_no_coordinator_was_there_as_a_commit_was_due() -> None:
+    """It commits every 30 s, and its coordinator was away from 26 s after its last commit on."""
+    trace = Trace(61_800, (30_000,) * 8, commits=36)
+    one = changed(silent(trace=trace), session=60_000, rebalance=60_000, family="kafka-go")
+    away = with_reload(one, AT, range(AT - 35_800, AT - 2_000, 2_500), -1)
+    told = with_work(away, AT, 1, ends(61_000), "g")
+    assert (told.work, told.lull) == (HAD_WORK, away.lull)
+    assert away.lull > 50_000
+    lasting, closed = (
+        explain(Evidence(900_000, 0, (known,) * 2, (), 0, 0, 60_000, 60_000)).ways[0][Way.DIED]
+        for known in (changed(told, lull=800), told)
+    )
+    assert closed < lasting - 0.3
+    assert "records waited" not in describe(told, "its last commit")
