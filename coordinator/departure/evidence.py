@@ -221,6 +221,12 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return not self.joined and not self.aborted and 0 <= self.deadline - NEWCOMER_MS < _AGAIN_MS
 
     @property
+    def may_lack_work(self) -> bool:
+        """Whether topics may have left all without work: nobody stays to show that they did not."""
+        unknown = [one.work == MAYBE_WORK and not one.trace.idle for one in self.departed]
+        return self.is_emptied and sum(unknown) > 1
+
+    @property
     def least_phase(self) -> int:
         """The least length of the join phase (ms): an eager idle committer stops as it rejoins."""
         if self.cooperative or not self.survivors:

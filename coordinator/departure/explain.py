@@ -6,11 +6,14 @@ the holder at the end, f(s); and inside the phase F(s) - F(s - J), times the rat
 beside others. Given the phase, members depart independently. So the sum over all triggers and holders
 factorises, and its cost is linear in the number of members. Cells of J are integrated by differences of F:
 sharp timers survive them.
+
+What may have befallen all members alike is summed over: topics without records leave a whole group without
+work. Members that have committed nothing in a generation have one age, which is evidence once.
 """
 
 from __future__ import annotations
 
-from math import prod
+from math import exp, log, prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -41,15 +44,20 @@ _AROUND = np.array([0.0, -_AT_MS, _AT_MS])
 
 
 class _Scene(NamedTuple):
-    """What all members of a rebalance share."""
+    """What all members of a rebalance share.
+
+    `silent`: by age (ms), members that have committed nothing in their generation. `idler`: how many times
+    as likely as usual (odds) the members had nothing to commit.
+    """
 
     evidence: Evidence
     phase: Phase
     tried: tuple[int, ...]
     siblings: list[int]
     shares: list[float]
-    newborn: int
     by: Fitted
+    silent: dict[int, list[Departed]]
+    idler: float = 1.0
 
 
 class _Removals(NamedTuple):
@@ -68,6 +76,18 @@ class _Removals(NamedTuple):
     table: Array
     over: Array
     stopped: Array
+
+
+class _Sums(NamedTuple):
+    """How likely all is: each member in each role and way, or removed at the deadline; by heartbeat interval.
+
+    `log`: of what all of that is to be multiplied by.
+    """
+
+    roles: Array
+    removed: Array
+    by_beat: Array
+    log: float
 
 
 class _Parts(NamedTuple):
@@ -100,8 +120,29 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     seen = phase.phase_of(evidence, by)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = hypotheses.shares_of_ways(evidence.ways, by)
-    newborn = sum(one.young for one in evidence.departed)
-    scene = _Scene(evidence, seen, waits.tried_heartbeats(evidence.session), siblings, shares, newborn, by)
+    tried, silent = waits.tried_heartbeats(evidence.session), _silent(evidence)
+    scene = _Scene(evidence, seen, tried, siblings, shares, by, silent)
+    usual = waits.prior_of_heartbeats(evidence.session, evidence.beats, by)
+    each = [(1.0, 1 - by.quiet), (by.quieter, by.quiet)] if evidence.may_lack_work else [(1.0, 1.0)]
+    sums = []
+    for idler, share in each:
+        one = scene._replace(idler=idler)
+        sums.append(_summed(one, _parts(one), usual, share))
+    return _posterior(evidence, _mixed(sums))
+
+
+def _silent(evidence: Evidence) -> dict[int, list[Departed]]:
+    """Return the members that have committed nothing in their generation, by age (ms)."""
+    found: dict[int, list[Departed]] = {}
+    for one in evidence.departed:
+        if one.trace.last < 0:
+            found.setdefault(one.since, []).append(one)
+    return found
+
+
+def _parts(scene: _Scene) -> _Parts:
+    """Return how likely each member departed in each role."""
+    evidence, seen = scene.evidence, scene.phase
     count, cells = len(evidence.departed), seen.span.spread.shape
     alike = (1 + len(EVENTS) * evidence.is_emptied) * (count > 1)
     parts = _Parts(
@@ -112,7 +153,24 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     for first in range(0, count, _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
         _fill(scene, evidence.departed[some], _Parts(*(one[some] for one in parts)))
-    return _summed(scene, parts, waits.prior_of_heartbeats(evidence.session, evidence.beats, by))
+    return parts
+
+
+def _mixed(each: Sequence[_Sums]) -> _Sums:
+    """Return the sum of sums."""
+    if len(each) == 1:
+        return each[0]
+    most = max(one.log for one in each)
+    scales = [exp(one.log - most) for one in each]
+    roles, removed, by_beat = (
+        np.tensordot(scales, np.array(some), axes=1)
+        for some in (
+            [one.roles for one in each],
+            [one.removed for one in each],
+            [one.by_beat for one in each],
+        )
+    )
+    return _Sums(roles, removed, by_beat, most)
 
 
 def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
@@ -222,10 +280,20 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     ages[:, table : table + 1], ages[:, table + 1 : over] = sessions, least + _AROUND
     rows: list[list[waits.Wait]] = []
     since: list[float] = []
-    # Where one fault took several new ones, their ages are evidence of that fault once.
-    young, failing = scene.newborn <= 1, scene.evidence.failures
+    by, failing = scene.by, scene.evidence.failures
     for one in some:
-        rows += timers.rows_of(one, scene.siblings, scene.tried, scene.by, young=young, failing=failing)
+        alike = scene.silent[one.since] if one.trace.last < 0 else [one]
+        rows += timers.rows_of(
+            one,
+            scene.siblings,
+            scene.tried,
+            by,
+            # Where one fault took several, their age is evidence of that fault once.
+            young=one.young and len(alike) == 1,
+            again=alike[0] is not one,
+            failing=failing,
+            idler=scene.idler,
+        )
         seen = one.last_active
         since += [seen, seen, one.since, seen, seen, *[one.alive] * count, *[seen] * count]
     cdf = waits.Mixtures(rows).over(since, ages).reshape(len(some), -1, ages.shape[1])
@@ -267,7 +335,7 @@ def _stopped(
     return found
 
 
-def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
+def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float = 1.0) -> _Sums:
     """Sum over every trigger and holder: each member in each role, with all that the others may have done.
 
     Members depart by themselves, or by one event. Those that died may have died together: then one held the
@@ -281,7 +349,7 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
         sums[:, :, 1:] = together
         sums[:, _TRIGGER, _DEAD] = weights[:, _TRIGGER]
         sums[:, _INSIDE, _DEAD] += weights[:, _INSIDE]
-    others, removing = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
+    others, removing, most = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
     by_beat = np.einsum("rabc,rabc->b", sums[0], others[0])
     by_beat += np.einsum("bc,bc->b", parts.removed[0], removing[0])
     weights = others[:, :, 0]
@@ -295,10 +363,10 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array) -> Explained:
         for way, of_event in zip(_WAYS_TOGETHER, more, strict=False):
             found[..., way] += of_event
     removed = np.einsum("ibc,ibc->i", parts.removed, removing)
-    return _posterior(scene, found.swapaxes(0, 1), removed, by_beat / np.maximum(usual, 1e-12))
+    return _Sums(found.swapaxes(0, 1), removed, by_beat / np.maximum(usual, 1e-12), most + log(share))
 
 
-def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Array, Array]:
+def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Array, Array, float]:
     """Return how likely all else is, whatever the others did: of each member in each role, and removed.
 
     `sums`: of each member over its ways, by role, by itself and `together`. `removed`: of each, at the join
@@ -312,7 +380,7 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
         weighed[0, _TRIGGER, 0] = free
         np.multiply(begun, kept, out=weighed[0, _HOLDER, 0])
         np.multiply(begun, 0.0 if scene.evidence.is_emptied else free, out=weighed[0, _INSIDE, 0])
-        return weighed, (begun[due] * deadline)[None]
+        return weighed, (begun[due] * deadline)[None], 0.0
     alike = sums.shape[2]
     freely, begin = np.empty((alike, *free.shape)), np.empty((alike, 1, len(begun)))
     freely[:], begin[:], scale = free, begun, np.zeros_like(begin)
@@ -341,11 +409,11 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
     every = logs.sum(axis=0)
     rest = np.exp(np.minimum(every + (scale - every[0].max()) - logs, _MOST_LOG))
     weighed *= rest[:, None]
-    return weighed, starting * (late + deadline) * rest[:, 0, :, due]
+    return weighed, starting * (late + deadline) * rest[:, 0, :, due], float(every[0].max())
 
 
-def _posterior(scene: _Scene, roles: Array, removed: Array, by_beat: Array) -> Explained:
-    evidence = scene.evidence
+def _posterior(evidence: Evidence, sums: _Sums) -> Explained:
+    roles, removed, by_beat, _ = sums
     ways = roles.sum(axis=0)
     ways[:, Way.UNJOINED] += removed
     norm = ways.sum(axis=1)

@@ -53,6 +53,10 @@ _MOST_NOTICED_MS = 3_000.0
 # Timers that end later than this after the join phase are never asked for.
 _PAST_MS = 50.0
 _SYNC_MS = 500.0
+# The session of a member begins so long before its record at most.
+_EARLY_MS = 60.0
+# An age may be so much longer than its record says.
+_LATEST_MS = 1_000.0
 # One that commits while it is stalled has made no commit for at most about so many of its intervals.
 _SILENT = 3.0
 # A broker that goes on expires within so long what has run out meanwhile.
@@ -213,10 +217,17 @@ def _unloaded(
         return [_delayed(waits, float(one.alive - one.woke), _WAKING_MS) for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
+    return _unsent(one, usual, beats, by)
+
+
+def _unsent(
+    one: Departed, usual: Sequence[list[Wait]], beats: Sequence[float], by: Fitted
+) -> list[list[Wait]]:
+    """Mix in that it died before its first heartbeat."""
     in_time = not one.rebalance or one.session <= one.rebalance
     shares = [at_once(one, beat, by) for beat in beats]
     return [
-        [*scaled(waits, 1 - share), (one.session - 60.0, one.session + SLACK_MS, share * in_time)]
+        [*scaled(waits, 1 - share), (one.session - _EARLY_MS, one.session + SLACK_MS, share * in_time)]
         for waits, share in zip(usual, shares, strict=True)
     ]
 
@@ -385,15 +396,26 @@ def unsynced(one: Departed) -> list[Wait]:
 
 
 def rows_of(
-    one: Departed, kept: Sequence[int], beats: Sequence[float], by: Fitted, *, young: bool, failing: Failures
+    one: Departed,
+    kept: Sequence[int],
+    beats: Sequence[float],
+    by: Fitted,
+    *,
+    young: bool,
+    again: bool,
+    failing: Failures,
+    idler: float,
 ) -> list[list[Wait]]:
     """Return rows of waits: of each of `PLAIN`, of `STALLED`, then of each of `BY_BEAT` per interval.
 
     A stalled member has two: what depends on the heartbeat interval, and what does not.
-    `kept`: intervals of the members that stayed. `failing`: `failures`.
+    `kept`: intervals of the members that stayed. `young`, `idler`: as of `of_departed`. `again`: another one
+    has the same age. `failing`: `failures`.
     """
-    intervals, client = of_departed(one, kept, by, young=one.young and young), client_of(one)
-    usual = intervals.waits
+    intervals = of_departed(one, kept, by, young=young, idler=idler)
+    client, usual = client_of(one), intervals.waits
+    if again and one.anew < 0 and one.woke < 0:
+        return _of_one_age(one, intervals, beats, by)
     unrelated, noticed = stalled(one, intervals, beats, client, by)
     if one.unmoved:
         # It may have stopped its commits all the same: the longer it made none, the likelier.
@@ -404,8 +426,27 @@ def rows_of(
         left(one, intervals, client, by),
         usual,
         unsynced(one) if one.trace.last < 0 else [],
-        [(0.0, one.since + 1_000.0, 1.0)],
+        [(0.0, one.since + _LATEST_MS, 1.0)],
         unrelated,
         *died(one, intervals, beats, client, by, failing=failing),
         *noticed,
     ]
+
+
+def _of_one_age(one: Departed, intervals: Intervals, beats: Sequence[float], by: Fitted) -> list[list[Wait]]:
+    """Return the same of one that has committed nothing for as long as another, whose waits say when.
+
+    Its own say only that it had committed nothing when it left, died or stalled: that may be at any time.
+    """
+    usual, polled = _silent(one, intervals, 0.0), one.poll_interval or one.rebalance or one.session
+    died = _unsent(one, [_silent(one, intervals, one.session - _EARLY_MS)] * len(beats), beats, by)
+    return [usual, usual, unsynced(one), usual, _silent(one, intervals, polled), *died, *[[] for _ in beats]]
+
+
+def _silent(one: Departed, intervals: Intervals, late: float) -> list[Wait]:
+    """Return when one is gone, at the same rate at any time, that had worked until `late` (ms) before."""
+    end, lived = one.since + _LATEST_MS, max(one.since - late, 0.0)
+    if late >= end:
+        return []
+    silent = sum([weight * max(1 - lived / most, 0.0) for _, most, weight in intervals.working])
+    return [(late, end, (intervals.idle + silent) * (end - late) / end)]

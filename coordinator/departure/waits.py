@@ -134,14 +134,19 @@ def _ages(most: float) -> tuple[tuple[float, float], ...]:
     return *known, (most, most * sum(share / age for age in _AGES_MS if age >= most))
 
 
-def of_departed(one: Departed, siblings: Sequence[int], by: Fitted, *, young: bool) -> Intervals:
+def of_departed(
+    one: Departed, siblings: Sequence[int], by: Fitted, *, young: bool, idler: float = 1.0
+) -> Intervals:
     """Return the commit intervals of a departed member; `siblings`: intervals of the members that stayed.
 
+    `idler`: how many times as likely as usual (odds) its group had nothing to commit.
     `young`: it has never committed, so that the time since its last commit is its age: most that meet a fault
     so early do so at once.
     """
     own = sorted(one.trace.gaps)
     idle = _ALWAYS if one.trace.idle else idleness(one, siblings, by)
+    if one.work == MAYBE_WORK and not one.trace.idle:
+        idle = idle * idler / (1 - idle + idle * idler)
     extra = _extra(one.trace.gaps, by)
     # One that acknowledges an epoch goes on with its work: its commits show for how long at least.
     life = max(one.since, one.trace.last + sum(own)) if one.trace.last > one.since else one.since

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WORK, Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.lab.simulator import draw_plan, simulate
@@ -109,3 +109,33 @@ def test_a_group_that_never_committed_is_not_dead_because_it_ends_soon_after_its
         for one in (new, changed(new, before=300_000))
     )
     assert closed < 0.5 < died
+
+
+def test_the_age_of_members_that_never_committed_is_evidence_once_however_many_they_are() -> None:
+    """A group without a record that is closed soon after its session is no likelier dead for being large."""
+    new = Departed(45_000, 90_000, 50_141, Trace(), "librdkafka", young=True)
+    few, many = (explain(_closed(*[new] * count)).ways[0] for count in (2, 5))
+    assert few[DIED] < many[DIED] < SURE + 0.05
+    assert many[LEFT] > 0.15
+
+
+def test_topics_without_records_leave_all_members_without_work_at_once() -> None:
+    """Three of five were silent for longer than their session; the others had committed as they closed."""
+    silent = ((33_441, (2_438, 3_163, 1_866, 12_230, 8_306)), (34_986, (9_252,)), (35_771, (457,)))
+    busy = ((2_199, (19_873, 16_983, 8_418, 8_540, 21_331)), (2_785, (13_487, 340)))
+    gone = [
+        Departed(30_000, 120_000, 42_784, Trace(last, gaps, commits=len(gaps) + 3), "kafkajs", before=70_000)
+        for last, gaps in (*silent, *busy)
+    ]
+    unknown, worked = (
+        explain(_closed(*(changed(one, work=work) for one in gone))).ways[0][DIED]
+        for work in (MAYBE_WORK, HAD_WORK)
+    )
+    assert unknown < 0.6 < SURE < worked
+
+
+def _closed(*gone: Departed) -> Evidence:
+    """Return the evidence of a group of which nobody is left."""
+    return Evidence(
+        gone[0].since, 0, gone, (), 0, 0, max(one.rebalance for one in gone), max(one.session for one in gone)
+    )
