@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 # Of so many members likelihoods are worked out together: more would not fit into a processor's cache.
 _AT_ONCE = 16
+# Topics without records only make it surer that members left: not asked of those that surely did.
+_SURELY = 0.9
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS, _LEAST_PHASE_MS = 15.0, 1_000.0
 # Who was gone for so long before a moment was not removed at it.
@@ -123,12 +125,12 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     tried, silent = waits.tried_heartbeats(evidence.session), _silent(evidence)
     scene = _Scene(evidence, seen, tried, siblings, shares, by, silent)
     usual = waits.prior_of_heartbeats(evidence.session, evidence.beats, by)
-    each = [(1.0, 1 - by.quiet), (by.quieter, by.quiet)] if evidence.may_lack_work else [(1.0, 1.0)]
-    sums = []
-    for idler, share in each:
-        one = scene._replace(idler=idler)
-        sums.append(_summed(one, _parts(one), usual, share))
-    return _posterior(evidence, _mixed(sums))
+    worked = _summed(scene, _parts(scene), usual, 1 - by.quiet)
+    found = _posterior(evidence, worked)
+    if not evidence.may_lack_work or min([ways[Way.LEFT] for ways in found.ways]) >= _SURELY:
+        return found
+    idle = scene._replace(idler=by.quieter)
+    return _posterior(evidence, _mixed([worked, _summed(idle, _parts(idle), usual, by.quiet)]))
 
 
 def _silent(evidence: Evidence) -> dict[int, list[Departed]]:
@@ -158,8 +160,6 @@ def _parts(scene: _Scene) -> _Parts:
 
 def _mixed(each: Sequence[_Sums]) -> _Sums:
     """Return the sum of sums."""
-    if len(each) == 1:
-        return each[0]
     most = max(one.log for one in each)
     scales = [exp(one.log - most) for one in each]
     roles, removed, by_beat = (
@@ -335,7 +335,7 @@ def _stopped(
     return found
 
 
-def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float = 1.0) -> _Sums:
+def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float) -> _Sums:
     """Sum over every trigger and holder: each member in each role, with all that the others may have done.
 
     Members depart by themselves, or by one event. Those that died may have died together: then one held the

@@ -127,7 +127,10 @@ def test_a_member_that_was_silent_while_others_went_on_did_not_die_if_its_client
     )
     alone = family == "librdkafka"
     assert (said[Way.STALLED] >= SURE) == alone
-    assert said[Way.DIED] == pytest.approx(unseen[Way.DIED] * (0.2 if alone else 1.0), rel=0.99 * alone)
+    # The family that a client id suggests may be another.
+    assert said[Way.DIED] == pytest.approx(
+        unseen[Way.DIED] * (0.2 if alone else 1.0), rel=0.99 if alone else 0.01
+    )
 
 
 def test_siblings_of_another_subscription_say_nothing_of_a_member_s_work() -> None:
