@@ -111,6 +111,7 @@ def _places(result: Result, group: str, text: str) -> Iterator[Margin]:
         # The machine or a broker was away meanwhile.
         return
     yield ALL
+    yield "scenario", group.partition(".")[0]
     yield "family", plain(family)
     yield "Kafka", str(result.about["kafka"])
     yield from classes(Timing.read(text)).items()
