@@ -162,6 +162,7 @@ class Watch:
             with uncollected():
                 while not (self.stop.is_set() or self._has_caught_up(core, feed, reading, outputs)):
                     same.require()
+                self._tell_rest(outputs)
             take_for_good()
             with collected_rarely():
                 while not self.stop.is_set():
@@ -186,14 +187,17 @@ class Watch:
         is_read = has_read(reading.reached, core.plan.catching_up)
         if is_read:
             self.onlooker.follows(core.census(wall_ms(), self.is_shown), outputs.serving.url)
-        before, self._untold = self._untold, batch
-        if before is not None:
-            self._tell(outputs, before)
+        self._tell_rest(outputs)
+        self._untold = batch
         if is_read:
-            self._tell(outputs, batch)
-            self._untold = None
+            self._tell_rest(outputs)
             self._tell(outputs, core.apply((), one.now, one.extent, one.unled))
         return is_read
+
+    def _tell_rest(self, outputs: Outputs) -> None:
+        if self._untold is not None:
+            self._tell(outputs, self._untold)
+            self._untold = None
 
     def _take_up(self, found: TopicFacts, core: Core, reader: RecordReader) -> None:
         """Read partitions that had no leader before; what they hold is history."""
