@@ -256,7 +256,8 @@ def _interval(one: Departed) -> str:
     if not one.rebalance:
         return "its max.poll.interval is in no record"
     need_not = ", which need not be its max.poll.interval" * client_of(one).hides
-    return f"rebalance timeout {seconds(one.rebalance)}{need_not}"
+    before = ", from its last poll on, which was before that commit" * (0 <= one.trace.last < one.rebalance)
+    return f"rebalance timeout {seconds(one.rebalance)}{need_not or before}"
 
 
 def _or_stopped(one: Departed) -> str:

@@ -187,3 +187,11 @@ def test_no_rebalance_timeout_is_said_to_be_the_interval_of_a_client_that_does_n
 ) -> None:
     one = Departed(45_000, 45_000, 123_000, Trace(123_000), "aiokafka", poll_interval=configured)
     assert said in why_of(Way.STALLED, one)
+
+
+@pytest.mark.parametrize(("silent", "said"), [(82_000, True), (91_000, False)])
+def test_a_silence_shorter_than_the_interval_that_was_exceeded_says_from_when_that_runs(
+    silent: int, *, said: bool
+) -> None:
+    one = Departed(45_000, 90_000, 300_000, Trace(silent, (15_000,) * 8, commits=20), "librdkafka")
+    assert ("from its last poll on, which was before that commit" in why_of(Way.STALLED, one)) is said
