@@ -79,7 +79,8 @@ class Client(NamedTuple):
     heartbeats as its interval ends, and leaves only when the stall ends, or expires. `between`: it sends
     heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
     interval with its heartbeats alone; others see one up to `notice` (ms) later. `unpolled`: it may rejoin
-    without a poll of its application.
+    without a poll of its application. `ends_fetch`: it awaits the answer to its fetch before it leaves, for
+    so long (ms) at most, and commits nothing meanwhile.
     """
 
     background: float
@@ -93,6 +94,7 @@ class Client(NamedTuple):
     at_beat: bool = False
     unpolled: bool = False
     notice: float = 500.0
+    ends_fetch: float = 0.0
 
 
 # Java's heartbeat thread looks each retry.backoff.ms, librdkafka's timer twice a second.
@@ -109,7 +111,8 @@ CLIENTS: dict[str, Client] = {
     "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True, unpolled=True),
     "sarama": _GO,
     "franz-go": _GO,
-    "kafka-go": _GO,
+    # MaxWait, by default.
+    "kafka-go": _GO._replace(ends_fetch=10_000.0),
     "kafkajs": _GO._replace(between=True),
     "connect": Client(0.3, 0.3, 0.3, 0.5, closes=False),
     "unknown": Client(0.25, 0.5, 0.25, 0.6, closes=False, unpolled=True),

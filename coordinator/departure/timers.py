@@ -76,7 +76,13 @@ def left(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> lis
     One that has nothing to commit, commits nothing as it closes.
     """
     last = _finally(one, intervals, client, by)
-    return _closing(intervals, last, by) + scaled(intervals.working, 1 - last) + intervals.pauses
+    working = scaled(intervals.working, 1 - last)
+    if client.ends_fetch:
+        # For half of that time, or for all of it.
+        half, slowly = client.ends_fetch / 2, by.closes_slowly / 2
+        late = scaled(working, slowly, half) + scaled(working, slowly, 2 * half)
+        working = scaled(working, 1 - by.closes_slowly) + late
+    return _closing(intervals, last, by) + working + intervals.pauses
 
 
 def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) -> float:

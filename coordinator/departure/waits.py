@@ -229,21 +229,31 @@ def _intervals(
         float(known[len(known) // 2]),
         extra,
         float(lull),
-        *(_young(gaps, idle) if young else _grown(gaps, orders, idle, lived, lull, usual_lull)),
+        *(
+            _young(gaps, idle)
+            if young
+            else _grown(gaps, _by_order(orders, own), idle, lived, lull, usual_lull)
+        ),
     )
 
 
-def _by_order(orders: Sequence[int]) -> list[tuple[float, float]]:
-    """Return up to four intervals (ms), each with its share of the time that all took; none of too few.
+def _by_order(orders: Sequence[int], own: Sequence[int]) -> list[tuple[float, float]]:
+    """Return up to five intervals (ms), each with its share of the time that all took; none of too few.
 
-    The mean of each order stands for it. The shortest count as of the fourth order from above.
+    The mean of each order stands for it, and for the longest the shortest and the longest of the last ones
+    (`own`, in order of length): who is later than the mean need not be late. The shortest count as of the
+    fourth order from above.
     """
     spent, counts = orders[::2], orders[1::2]
     if sum(counts) < _ENOUGH:
         return []
     short = max(len(spent) - _PICKED, 0)
-    total, shares = sum(spent), [sum(spent[: short + 1]), *spent[short + 1 :]]
+    total, shares = sum(spent), [float(sum(spent[: short + 1])), *map(float, spent[short + 1 :])]
     means = [time / count for time, count in zip(spent[short:], counts[short:], strict=True)]
+    order = int(means[-1]).bit_length()
+    if len(longest := [gap for gap in own if gap.bit_length() == order]) > 1:
+        means[-1:] = longest[0], longest[-1]
+        shares[-1:] = shares[-1] / 2, shares[-1] / 2
     return [(mean * _LONGER + SLACK_MS, share / total) for mean, share in zip(means, shares, strict=True)]
 
 
@@ -256,13 +266,13 @@ def _young(gaps: Sequence[tuple[float, float]], idle: float) -> tuple[list[Wait]
 
 def _grown(
     gaps: Sequence[tuple[float, float]],
-    orders: Sequence[int],
+    orders: Sequence[tuple[float, float]],
     idle: float,
     life: float,
     lull: float,
     usual_lull: float,
 ) -> tuple[list[Wait], list[Wait]]:
-    """Return the same of any other member.
+    """Return the same of any other member; `orders`: all of its intervals, none where they are too few.
 
     Its intervals contain lulls already: one that lasts as usual makes no interval longer.
     """
@@ -270,7 +280,7 @@ def _grown(
     # A pause is as likely of the order of its intervals as of that of its life.
     pause = min(life, _PAUSE * gaps[-1][0])
     known = min(lull, usual_lull)
-    each = _by_order(orders) or gaps
+    each = orders or gaps
     working = [(0.0, gap + lull - min(known, gap), works * weight) for gap, weight in each]
     return working, [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
 

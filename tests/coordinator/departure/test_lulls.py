@@ -5,6 +5,9 @@ from dataclasses import replace
 import pytest
 from msgspec import structs
 
+from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.findings.finding import CLAIMED, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
@@ -119,3 +122,42 @@ def test_a_topic_that_somebody_still_asks_for_and_nobody_gets_is_deleted() -> No
 def test_a_topic_that_all_running_members_drop_at_once_was_most_likely_deleted() -> None:
     dropped = [Client("a-1", (0,), topics=("orders",)), Client("b-1", (1,), topics=("orders",))]
     assert set(deleted(*dropped)) == {Cause.TOPIC_DELETED, Cause.SUBSCRIPTION_CHANGED}
+
+
+CLOSED = [
+    # A record in six seconds: its fetch waits for up to eight before the client leaves.
+    (10_000, Trace(8_042, (5_753, 5_999, 6_019, 5_991, 6_032), orders=(671_977, 112), commits=113), 3_387),
+    # A record a minute, committed by a timer of sixteen seconds, if there is one: after three or four.
+    (
+        45_000,
+        Trace(
+            59_516, (64_154, 47_811, 64_198, 64_101, 47_905, 48_201, 63_938), orders=(911_816, 16), commits=21
+        ),
+        49_588,
+    ),
+    (
+        10_000,
+        Trace(64_866, (60_247, 61_765, 61_843, 60_100, 51_957), orders=(1_064_123, 18), commits=19),
+        56_020,
+    ),
+]
+
+
+@pytest.mark.parametrize(("session", "trace", "lull"), CLOSED)
+def test_a_client_that_closes_a_little_later_than_it_usually_commits_is_not_said_to_have_expired(
+    session: int, trace: Trace, lull: int
+) -> None:
+    """As recorded of kafka-go, with the ends of its topic."""
+    one = Departed(
+        session, 90_000, 700_000, trace, "kafka-go", work=HAD_WORK, lull=lull, usual_lull=lull + 1_000
+    )
+    evidence = Evidence(700_000, 0, (one,), (), 0, 0, 90_000, session, phase=(0, 1_200))
+    assert explain(evidence).ways[0][Way.DIED] < CLAIMED
+
+
+def test_a_client_that_goes_a_session_after_its_commit_was_due_has_expired() -> None:
+    session, trace, lull = CLOSED[1]
+    gone = structs.replace(trace, last=session + 45_000)
+    one = Departed(session, 90_000, 700_000, gone, "kafka-go", work=HAD_WORK, lull=lull, usual_lull=lull)
+    evidence = Evidence(700_000, 0, (one,), (), 0, 0, 90_000, session, phase=(0, 1_200))
+    assert explain(evidence).ways[0][Way.DIED] >= CLAIMED
