@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 # Of so many members likelihoods are worked out together: more would not fit into a processor's cache.
 _AT_ONCE = 16
-# Topics without records only make it surer that members left: not asked of those that surely did.
-_SURELY = 0.9
+# Topics without records only make it likelier that members left: not asked of those that rather did.
+_RATHER = 0.5
 _TINY, _NOTHING, _MOST_LOG = 1e-30, 1e-300, 600.0
 _AT_MS, _LEAST_PHASE_MS = 15.0, 1_000.0
 # Who was gone for so long before a moment was not removed at it.
@@ -127,7 +127,7 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     usual = waits.prior_of_heartbeats(evidence.session, evidence.beats, by)
     worked = _summed(scene, _parts(scene), usual, 1 - by.quiet)
     found = _posterior(evidence, worked)
-    if not evidence.may_lack_work or min([ways[Way.LEFT] for ways in found.ways]) >= _SURELY:
+    if not evidence.may_lack_work or min([ways[Way.LEFT] for ways in found.ways]) >= _RATHER:
         return found
     idle = scene._replace(idler=by.quieter)
     return _posterior(evidence, _mixed([worked, _summed(idle, _parts(idle), usual, by.quiet)]))
