@@ -240,9 +240,9 @@ def _intervals(
 def _by_order(orders: Sequence[int], own: Sequence[int]) -> list[tuple[float, float]]:
     """Return up to five intervals (ms), each with its share of the time that all took; none of too few.
 
-    The mean of each order stands for it, and for the longest the shortest and the longest of the last ones
-    (`own`, in order of length): who is later than the mean need not be late. The shortest count as of the
-    fourth order from above.
+    The mean of each order stands for it, and for the one that took most of the time the shortest and the
+    longest of the last ones (`own`, in order of length): who is later than the mean need not be late. The
+    shortest count as of the fourth order from above.
     """
     spent, counts = orders[::2], orders[1::2]
     if sum(counts) < _ENOUGH:
@@ -250,10 +250,11 @@ def _by_order(orders: Sequence[int], own: Sequence[int]) -> list[tuple[float, fl
     short = max(len(spent) - _PICKED, 0)
     total, shares = sum(spent), [float(sum(spent[: short + 1])), *map(float, spent[short + 1 :])]
     means = [time / count for time, count in zip(spent[short:], counts[short:], strict=True)]
-    order = int(means[-1]).bit_length()
-    if len(longest := [gap for gap in own if gap.bit_length() == order]) > 1:
-        means[-1:] = longest[0], longest[-1]
-        shares[-1:] = shares[-1] / 2, shares[-1] / 2
+    most = shares.index(max(shares))
+    order = int(means[most]).bit_length()
+    if len(last := [gap for gap in own if gap.bit_length() == order]) > 1:
+        means[most : most + 1] = last[0], last[-1]
+        shares[most : most + 1] = shares[most] / 2, shares[most] / 2
     return [(mean * _LONGER + SLACK_MS, share / total) for mean, share in zip(means, shares, strict=True)]
 
 
