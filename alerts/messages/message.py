@@ -29,6 +29,7 @@ from rebalance_monitor.alerts.messages.headlines import BY_CAUSE, HEADLINES
 from rebalance_monitor.alerts.messages.lead import Ended
 from rebalance_monitor.alerts.messages.links import Links, silence_command
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
+from rebalance_monitor.coordinator.lag.judging.continuing import STANDING
 from rebalance_monitor.coordinator.storms.offenders import main_offender
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ MAX_TITLE = 150
 _TONES = {Severity.CRITICAL: Tone.CRITICAL, Severity.WARNING: Tone.WARNING, Severity.INFO: Tone.INFO}
 NO_LINKS = Links()
 _GOES_ON = "Wait for the end of the incident: its partitions have not moved on yet."
-_ABOUT_MEMBERS = frozenset({Kind.MEMBER_SILENT, Kind.CONSUMPTION_STALLED, Kind.CONSUMPTION_STOPPED})
-"""Kinds whose members are those that they are about, though all of them may have stayed."""
+_ABOUT_MEMBERS = STANDING | {Kind.MEMBER_SILENT}
+"""Kinds whose message names the members of the finding, which may all have stayed."""
 _HAPPENED = ("joined", "left", "replaced")
 _IN_LEAD, _IN_WHY = frozenset({"Most frequent"}), frozenset({"Silence", "Commits", "Waits for"})
 """Labels of rows that repeat the lead of a storm with an offender, and the sentence behind a cause."""

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
 from rebalance_monitor.engine.replay.timeline import Tick
-from rebalance_monitor.lab.scoring.margins import CLAIMED
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.plans.plan import AFTER_WORK, Act
 from rebalance_monitor.lab.simulator.samples import ends, samples

@@ -248,7 +248,8 @@ def _by_order(orders: Sequence[int], own: Sequence[int]) -> list[tuple[float, fl
     if sum(counts) < _ENOUGH:
         return []
     short = max(len(spent) - _PICKED, 0)
-    total, shares = sum(spent), [float(sum(spent[: short + 1])), *map(float, spent[short + 1 :])]
+    total = sum(spent)
+    shares: list[float] = [sum(spent[: short + 1]), *spent[short + 1 :]]
     means = [time / count for time, count in zip(spent[short:], counts[short:], strict=True)]
     most = shares.index(max(shares))
     order = int(means[most]).bit_length()

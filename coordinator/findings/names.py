@@ -23,8 +23,6 @@ MAX_SENTENCE_BYTES = 2_000
 
 DIGEST = 12
 _UTF8_BYTES = 4
-SURELY_SHORT = MAX_BYTES // _UTF8_BYTES
-"""Characters of a name that is not cut, whatever they are."""
 
 
 def short(text: str, limit: int = MAX_BYTES) -> str:

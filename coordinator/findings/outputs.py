@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rebalance_monitor.coordinator.findings.names import SURELY_SHORT, bounded, short
+from rebalance_monitor.coordinator.findings.names import bounded, short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,9 +58,7 @@ Output = FindingOut | GroupOut | PositionsOut | RemovedOut | StatOut
 
 def with_short_names(output: Output) -> Output:
     """Return the output with its long names cut; a summary's names are cut where it is made."""
-    # The most frequent first, without a call.
-    if type(output) is StatOut or (type(output) is PositionsOut and len(output.group) <= SURELY_SHORT):
-        return output
+    # The most frequent first.
     match output:
         case StatOut():
             return output

@@ -65,13 +65,10 @@ class Coordinators:
 
     def on_commit(self, shard: int, at: int) -> None:
         """Take the time (ms) of a commit: the first in an absence ends it, and says nothing of before."""
-        if shard not in self._away:
-            if at > self._committed.get(shard, NEVER):
-                self._committed[shard] = at
-            return
-        since = self._away[shard]
-        away = not self._serves(shard, since)
-        self._committed[shard] = max(self._committed.get(shard, NEVER), at)
+        since = self._away.get(shard, NEVER)
+        away = since != NEVER and not self._serves(shard, since)
+        if at > self._committed.get(shard, NEVER):
+            self._committed[shard] = at
         if away and self._serves(shard, since):
             self._disturbed.add(shard)
 

@@ -37,7 +37,7 @@ def due_at(now: int) -> int:
 
 
 def on_commits(shard: ShardState, group: str) -> None:
-    """Publish the positions of a group that has committed, unless they are due already."""
+    """Publish the positions of a group that has committed or lost some, unless they are due already."""
     shard.unpublished.setdefault(group, due_at(shard.now))
 
 
@@ -53,7 +53,7 @@ def on_marker(shard: ShardState) -> None:
     """Note that one offset is missing behind the last commit, as where a transaction has ended."""
     if shard.catching_up_until is None and shard.committing not in shard.marked:
         shard.marked.append(shard.committing)
-        shard.unpublished.setdefault(shard.committing, due_at(shard.now))
+        on_commits(shard, shard.committing)
 
 
 def on_tombstone(shard: ShardState, group: str, state: GroupState | None, at: int, key: bytes) -> None:
@@ -66,7 +66,7 @@ def on_tombstone(shard: ShardState, group: str, state: GroupState | None, at: in
         return
     if state is not None:
         positions.drop(state.positions, at, topic, partition)
-        shard.unpublished.setdefault(group, due_at(shard.now))
+        on_commits(shard, group)
         return
     held = positions.read(shard.lone.pop(group))
     positions.drop(held, at, topic, partition)
@@ -137,7 +137,7 @@ def _keep_lone(shard: ShardState, group: str, held: Positions) -> None:
     if held.size + len(held.table) > MAX_LONE_BYTES:
         positions.merge(held)
     if _has_room(shard, len(held.table)):
-        shard.unpublished.setdefault(group, due_at(shard.now))
+        on_commits(shard, group)
         shard.lone[group] = positions.published(held)
     else:
         shard.lone_dropped += 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.lab.scoring.score import matched
 from rebalance_monitor.lab.scoring.scored import REPLAY
 from rebalance_monitor.lab.scoring.statistics import share
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.scoring.results import Result
     from rebalance_monitor.lab.truth.fold import Fact
 
-# From here on a member gets a finding of its own.
-CLAIMED = 0.8
 ALL = ("all", "")
 LEAST = 60
 """Margins with fewer truths say too little."""

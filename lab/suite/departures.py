@@ -25,10 +25,11 @@ from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import Way, client_of
 from rebalance_monitor.coordinator.departure.observe import observed
 from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.membership import compare
-from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LEAST
+from rebalance_monitor.lab.scoring.margins import ALL, LEAST
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.study.recorded import read_recording
 from rebalance_monitor.lab.simulator.truth import Removed

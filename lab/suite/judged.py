@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from rebalance_monitor.lab.scoring.margins import ALL, CLAIMED, LEAST, LOSSES, Row, commits_often, margins
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
+from rebalance_monitor.lab.scoring.margins import ALL, LEAST, LOSSES, Row, commits_often, margins
 from rebalance_monitor.lab.scoring.results import replayed, result_of
 from rebalance_monitor.lab.scoring.score import calibration
 from rebalance_monitor.lab.scoring.scored import REPLAY
