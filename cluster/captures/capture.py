@@ -118,6 +118,8 @@ def read_capture(path: Path) -> Capture:
         ) from error
     if lacking := [name for name in NEEDED if name not in schema.names]:
         raise CaptureError(f"the capture {path} lacks the columns {', '.join(lacking)} of the Kafka source")
+    if twice := [name for name in RECORD_SCHEMA.names if schema.names.count(name) > 1]:
+        raise CaptureError(f"the capture {path} has the columns {', '.join(twice)} more than once: keep one")
     sightings, ends = (
         path / name if folder and (path / name).is_file() else None for name in (SIGHTINGS, ENDS)
     )
@@ -176,6 +178,9 @@ def _row_groups(capture: Capture) -> dict[int, list[int]] | None:
     found: dict[int, list[int]] = {}
     with pq.ParquetFile(capture.records) as file:
         column = file.schema_arrow.get_field_index("partition")
+        if not pa.types.is_integer(file.schema_arrow.field(column).type):
+            # What else stands there is cast, or refused, as it is read.
+            return None
         nested = file.metadata.num_columns != len(file.schema_arrow.names)
         for number in range(file.num_row_groups):
             statistics: Any = None if nested else file.metadata.row_group(number).column(column).statistics

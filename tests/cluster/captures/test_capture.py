@@ -2,6 +2,7 @@ import json
 import subprocess
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -157,6 +158,29 @@ def test_what_is_no_capture_is_refused_with_a_sentence(tmp_path: Path, make: obj
     with pytest.raises(CaptureError, match=sentence) as told:
         read_capture(path)
     assert str(path) in str(told.value)
+
+
+def test_a_bare_file_with_a_column_twice_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    written = pa.Table.from_batches([batch_of(numbered([(b"k", None, 0, 1, 0)]))])
+    for name in ("key", "partition", "topic"):
+        twice = pa.table([*written.columns, written[name]], names=[*written.column_names, name])
+        pq.write_table(twice, tmp_path / "x.parquet")
+        with pytest.raises(CaptureError, match=f"has the columns {name} more than once"):
+            read_capture(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("partition", ["a", datetime(2026, 1, 1, tzinfo=UTC), {"a": 1}, 1.5])
+def test_partitions_that_are_no_numbers_are_damage_however_the_file_is_read(
+    tmp_path: Path, partition: object
+) -> None:
+    written = pa.Table.from_batches([batch_of(numbered([(b"k", None, 0, 1, 0)]))])
+    place = written.column_names.index("partition")
+    pq.write_table(written.set_column(place, "partition", pa.array([partition])), tmp_path / "x.parquet")
+    capture = read_capture(tmp_path / "x.parquet")
+    with pytest.raises(CaptureError, match="is damaged"):
+        list(capture.batches())
+    with pytest.raises(CaptureError, match="is damaged"), capture.by_partition():
+        pass
 
 
 def test_damage_inside_the_file_is_a_sentence_too(tmp_path: Path) -> None:
