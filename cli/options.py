@@ -50,11 +50,19 @@ def load_with_layers(
     config: Path | None, assignments: tuple[str, ...] = (), flags: Mapping[str, object] | None = None
 ) -> tuple["Settings", Mapping[str, dict[str, object]]]:
     """Return what `load_settings` does, and what each layer says. Raises `ConfigError`."""
+    from rebalance_monitor.config.errors import ConfigError
     from rebalance_monitor.config.load import load_layers
 
     given = {key: value for key, value in (flags or {}).items() if value is not None}
+    reached = any(key.startswith("kafka.") for key in given)
     given |= dict(_assignment(text) for text in assignments)
     settings, layers = load_layers(config, given)
+    if reached and "bootstrap_servers" not in settings.kafka.model_fields_set:
+        # Another cluster may listen at the default address.
+        raise ConfigError(
+            "nothing names the brokers to log in to: give `--bootstrap`, or write `bootstrap.servers` into "
+            "the file of `--command-config`"
+        )
     return _with_jvm(settings), layers
 
 

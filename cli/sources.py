@@ -61,16 +61,15 @@ def _servers(_context: click.Context, _option: click.Parameter, text: str | None
 
 
 def _connection(path: Path | None, bootstrap: str | None) -> dict[str, object]:
-    """Return the flags of a client properties file; `--bootstrap` wins over its `bootstrap.servers`."""
+    """Return the flags of a client properties file; `--bootstrap` wins over the servers that it names."""
+    from rebalance_monitor.config.kafka.clients import Kafka
     from rebalance_monitor.config.kafka.properties_file import read_properties
 
-    properties = read_properties(path) if path else {}
-    servers = bootstrap or properties.pop("bootstrap.servers", None)
-    properties.pop("bootstrap.servers", None)
-    return {
-        **{f"kafka.{name}": value for name, value in properties.items()},
-        "kafka.bootstrap_servers": servers,
-    }
+    properties, servers = read_properties(path) if path else {}, "bootstrap_servers"
+    if bootstrap is not None:
+        properties = {name: value for name, value in properties.items() if Kafka.own_name(name) != servers}
+        properties[servers] = bootstrap
+    return {f"kafka.{name}": value for name, value in properties.items()}
 
 
 def capture_option(function: Callable[P, R]) -> Callable[P, R]:

@@ -37,6 +37,12 @@ from rebalance_monitor.config.kafka.values import (
 
 Convert = Callable[[str], Any]
 SECURITY = ("ssl.", "sasl.", "security.")
+INLINE = {
+    "ssl.truststore.certificates": "ssl.truststore",
+    "ssl.keystore.key": "ssl.keystore",
+    "ssl.keystore.certificate.chain": "ssl.keystore",
+}
+"""Properties of Java's client that hold PEM text -> the store whose file may hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +134,7 @@ def portable(properties: Mapping[str, str]) -> dict[str, str]:
         raise ConfigError(str(error)) from None
     problems = [
         f"the property `kafka: {name}` has no counterpart in the Python clients that the monitor uses beside "
-        f"Spark{_meant(name)}"
+        f"Spark{_instead(name)}"
         for name in sorted(found.keys() - SPELLINGS.keys())
         if name.startswith(SECURITY)
     ]
@@ -138,8 +144,10 @@ def portable(properties: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in found.items() if name in SPELLINGS}
 
 
-def _meant(name: str) -> str:
-    """Return a question after the property that a misspelt name is likely to be meant for."""
+def _instead(name: str) -> str:
+    """Say what to write in place of PEM text; else ask for the property that a misspelt name may mean."""
+    if store := INLINE.get(name):
+        return f": write the text into a PEM file, and name that by `{store}.location` (`{store}.type`: PEM)"
     close = get_close_matches(name, {*SPELLINGS, *SAME_AS, JAAS}, 1, 0.9)
     return f"; did you mean `{close[0]}`?" if close else ""
 

@@ -13,7 +13,7 @@ from typing import ClassVar, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rebalance_monitor.config.kafka.addresses import servers_of
-from rebalance_monitor.config.kafka.values import normalise
+from rebalance_monitor.config.kafka.values import REACH, normalise
 from rebalance_monitor.config.secrets import Value, as_value, read_secret, revealed, shown
 
 OWNED = {
@@ -117,6 +117,16 @@ def _prefixed(key: str, entries: Mapping[object, object]) -> str:
     return "" if meant in entries or isinstance(entries[key], Mapping) else meant
 
 
+def _referring(entries: Mapping[object, object]) -> str:
+    """Return a property whose value stands elsewhere (`${file:/secrets/jaas:line}`), "" for none.
+
+    Of those that say how the cluster is reached.
+    """
+    named = {str(name): str(value) for name, value in entries.items() if PROVIDERS in entries}
+    return next((name for name, value in named.items() if name.startswith(REACH) and "${" in value), "")
+
+
+PROVIDERS = "config.providers"
 # Of these the Python clients' table says which there are (cluster/clients/properties.py).
 KNOWN = ("security.", "sasl.", "ssl.")
 MISSPELT = {name: name for name in ("security.protocol", "sasl.mechanism", "sasl.jaas.config")} | {
@@ -153,6 +163,11 @@ class Kafka(FreeForm):
                 raise ValueError("a property's name has characters that none has: write `name=value` lines")
             if meant := _meant(str(key)) or _prefixed(str(key), entries):
                 raise ValueError(f"`{key}` is unknown; did you mean `{meant}`?")
+        if name := _referring(entries):
+            raise ValueError(
+                f"`{name}` refers to a provider of `{PROVIDERS}`, which Java's clients alone ask: write what "
+                f"it stands for, or name a file that holds it by `{name}_file`"
+            )
         servers = entries.get("bootstrap_servers")
         if isinstance(servers, list):
             entries["bootstrap_servers"] = ",".join(str(server) for server in servers)

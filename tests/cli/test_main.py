@@ -18,6 +18,8 @@ import yaml
 from rebalance_monitor.cli import registry
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import ARROW_POOL, cli, main, run
+from rebalance_monitor.cli.options import load_settings
+from rebalance_monitor.cli.sources import _connection
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
 from rebalance_monitor.cluster.errors import BrokerUnreachableError, DependencyError
 from rebalance_monitor.config.errors import ConfigError
@@ -171,10 +173,24 @@ def test_every_verb_that_asks_a_broker_takes_the_properties_of_kafkas_own_tools(
     path.write_text("bootstrap.servers=no-port\n")
     assert run([*verb.split(), "--command-config", str(path)]) == ExitCode.USAGE
     assert f"{path}: `bootstrap.servers` has the entry 'no-port'" in capsys.readouterr().err
+    # At the default address another cluster may listen.
+    path.write_text("security.protocol=PLAINTEXT\n")
+    assert run([*verb.split(), "--command-config", str(path)]) == ExitCode.USAGE
+    assert "nothing names the brokers to log in to: give `--bootstrap`" in capsys.readouterr().err
     assert run([*verb.split(), "--bootstrap", "no-port"]) == ExitCode.USAGE
     said = capsys.readouterr().err
     assert "--bootstrap" in said
     assert "kafka.bootstrap_servers" not in said
+
+
+@pytest.mark.parametrize("spelling", ["bootstrap.servers", "bootstrap_servers"])
+def test_the_brokers_of_a_properties_file_count_unless_others_are_named(
+    spelling: str, tmp_path: Path
+) -> None:
+    (path := tmp_path / "client.properties").write_text(f"{spelling}=a:1\nclient.id=x\n")
+    for bootstrap, servers in ((None, "a:1"), ("b:2", "b:2")):
+        kafka = load_settings(None, (), _connection(path, bootstrap)).kafka
+        assert kafka.client_properties() == {"bootstrap.servers": servers, "client.id": "x"}
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

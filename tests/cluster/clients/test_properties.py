@@ -102,6 +102,7 @@ def test_tuning_of_sparks_consumer_is_left_out() -> None:
     [
         ("ssl.truststore.location", "/nowhere/trust.jks", "which cannot be read"),
         ("sasl.jass.config", "x.Y required;", "no counterpart"),
+        ("ssl.keystore.key", "-----BEGIN PRIVATE KEY-----", r"into a PEM file, .*`ssl\.keystore\.location`"),
         ("ssl.engine.factory.class", "x.Y", "no counterpart"),
         ("request.timeout.ms", "soon", "whole number"),
     ],

@@ -93,6 +93,15 @@ def test_what_the_monitor_sets_itself_is_left_out_of_a_file_that_other_clients_u
     assert read_properties(path) == {"security.protocol": "SSL"}
 
 
+def test_what_a_config_provider_holds_is_asked_for_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("config.providers=file\nsasl.jaas.config=${file:/secrets/kafka:jaas}\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"client\.properties: `sasl\.jaas\.config` refers to a provider"):
+        read_properties(path)
+    path.write_text("config.providers=file\nclient.rack=${file:/etc/rack:name}\n", encoding="utf-8")
+    assert read_properties(path)["client.rack"]
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"gone\.properties cannot be read"):
         read_properties(tmp_path / "gone.properties")
