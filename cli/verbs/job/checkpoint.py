@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.storage import Storage
 
 
-EMPTY = "No state has been stored yet: a job does so with its batches, or every 30 s (`engine: embedded`)."
-
-
 @click.group()
 def command() -> None:
     """Show, check and tidy the state of a job."""
@@ -107,7 +104,16 @@ def groups(config: Path | None, assignments: tuple[str, ...], pattern: str, outp
     write_rows(rows, output, ["group", "shard", "type", "generation", "members", "protocol"])
     if not rows:
         like = "" if pattern == "*" else f" like {pattern!r}"
-        click.echo(f"The state holds no group{like}." if keys else EMPTY, err=True)
+        click.echo(f"The state holds no group{like}." if keys else _nothing_yet(), err=True)
+
+
+def _nothing_yet() -> str:
+    from rebalance_monitor.engine.embedded.engine import STATE_S
+
+    return (
+        "No state has been stored yet: a job does so with its batches, or every "
+        f"{STATE_S:.0f} s (`engine: embedded`)."
+    )
 
 
 def _groups(keys: "Iterable[StoredShard]", pattern: str) -> "Iterator[dict[str, object]]":
@@ -138,7 +144,7 @@ def verify(config: Path | None, assignments: tuple[str, ...], output: Form) -> i
             row: dict[str, object] = {"shard": key.shard, "bucket": key.bucket, "bytes": len(key.blob)}
             rows.append({**row, "groups": number, "problem": problem or None})
     write_rows(rows, output, ["shard", "bucket", "bytes", "groups", "problem"])
-    click.echo(f"{len(rows)} keys, {wrong} of them cannot be read" if rows else EMPTY, err=True)
+    click.echo(f"{len(rows)} keys, {wrong} of them cannot be read" if rows else _nothing_yet(), err=True)
     if wrong:
         from rebalance_monitor.checkpoints.errors import REBUILD
 

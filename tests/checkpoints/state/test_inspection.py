@@ -22,6 +22,7 @@ from rebalance_monitor.checkpoints.state.versions import CODEC_VERSION
 from rebalance_monitor.checkpoints.storage.files import remove_folder
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
+from rebalance_monitor.engine.embedded.engine import STATE_S
 from rebalance_monitor.engine.topic.leader_epochs import Mark, Marks, write_marks
 
 if TYPE_CHECKING:
@@ -328,7 +329,9 @@ def test_groups_of_a_state_that_is_not_there_yet_or_cannot_be_decoded_are_refuse
     log.begin(Begun(0, 0, limited=False, until={0: 1}))
     for verb in ("groups", "verify"):
         assert run(["checkpoint", verb, "--set", f"storage.path={tmp_path}"]) == ExitCode.FINE
-        assert "No state has been stored yet" in capsys.readouterr().err
+        said = capsys.readouterr().err
+        assert "No state has been stored yet" in said
+        assert f"every {STATE_S:.0f} s" in said
     log.commit(0, 0, {0: 1}, {0: Stored(0, b"no state of ours")})
     log.close()
     assert run(["checkpoint", "groups", "--set", f"storage.path={tmp_path}"]) == ExitCode.USAGE
