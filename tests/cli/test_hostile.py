@@ -55,6 +55,8 @@ STORED = "storage.path=none"
         (["lab", "up", "--kafka-version", "../x"], "'../x' is not a Kafka version"),
         (["lab", "up", "--initial-delay-ms", "-1"], "-1 is not in the range"),
         (["lab", "up", "--folder", "/proc/nowhere"], "/proc/nowhere cannot be used: No such file"),
+        (["watch", "--most", "nan"], "'nan' is no number"),
+        (["watch", "--most", "1e-12"], "1e-12 is not in the range"),
         (["demo", "--duration", "-1"], "'-1' is no duration; write 30s"),
         (["checkpoint", "inspect", "--set", "storage.path=binary"], "binary is no folder"),
         (["table", "optimize", "--set", STORED], "none does not exist"),

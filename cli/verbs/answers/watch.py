@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +45,18 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.outputs.sinks import Publication
     from rebalance_monitor.engine.topic.facts import TopicFacts
 
-MB = 1_000_000
+MB, LEAST_MB = 1_000_000, 0.001
+
+
+class Rate(click.FloatRange):
+    """MB a second: a number, however large. Of much less than the least no pause has a length."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return it."""
+        found: float = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail(f"{value!r} is no number; write how many MB, such as 40", param, ctx)
+        return found
 
 
 @click.command("watch")
@@ -57,7 +69,7 @@ MB = 1_000_000
 )
 @click.option(
     "--most",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Rate(min=LEAST_MB),
     default=40.0,
     show_default=True,
     help="MB of records read a second, at most.",
