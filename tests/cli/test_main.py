@@ -227,6 +227,22 @@ def test_signals_are_left_alone_off_the_main_thread() -> None:
         assert not other.submit(stop_on_signals).result().is_set()
 
 
+def test_an_interrupt_that_python_passes_over_is_a_wish_to_stop_all_the_same() -> None:
+    stop = stop_on_signals(keeps=False)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert stop.is_set()
+
+
+@pytest.mark.timeout(60)
+def test_a_signal_is_heeded_whatever_the_thread_that_it_interrupts_is_at() -> None:
+    stop = stop_on_signals()
+    # As within `stop.wait`.
+    with stop._cond:
+        signal.raise_signal(signal.SIGTERM)
+    assert stop.is_set()
+
+
 @pytest.mark.parametrize("verb", [["watch"], ["decode"], ["capture", "{folder}/capture"]])
 def test_ctrl_c_is_an_interrupt_while_a_broker_is_waited_for_that_never_answers(
     verb: list[str], tmp_path: Path

@@ -53,7 +53,7 @@ class Rate(click.FloatRange):
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return it."""
-        found: float = super().convert(value, param, ctx)
+        found: float = super().convert(value, param, ctx)  # type: ignore[arg-type] # it reads any text
         if isnan(found):
             self.fail(f"{value!r} is no number; write how many MB, such as 40", param, ctx)
         return found
@@ -224,8 +224,8 @@ class _Said:
         if self._progress:
             self._progress.end()
         click.echo(
-            f"{why.what} {why.remedy} Until then only the probe reports: which groups rebalance, and for "
-            f"how long, but neither why nor whose fault it is{_at(url)}",
+            f"{why.what} {why.remedy} Then start `watch` again. Until then only the probe reports: which "
+            f"groups rebalance, and for how long, but neither why nor whose fault it is{_at(url)}",
             err=True,
         )
 

@@ -56,9 +56,14 @@ def command(
 
 
 class Stop(threading.Event):
-    """An event that knows whether anybody asks for it by now."""
+    """An event that knows whether anybody asks for it by now, and that a handler of signals may set."""
 
     is_heeded = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        # The handler runs in the thread that it interrupts, which may hold the event's own lock.
+        self._cond = threading.Condition(threading.RLock())
 
     def is_set(self) -> bool:
         """Whether it is set."""
@@ -81,9 +86,11 @@ def stop_on_signals(*, keeps: bool = True) -> Stop:
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         # Nothing of Spark may be called here: py4j is not reentrant.
-        if not (keeps or stop.is_heeded) or threading.Event.is_set(stop):
-            raise KeyboardInterrupt
+        interrupts = not (keeps or stop.is_heeded) or threading.Event.is_set(stop)
+        # In either case: an interrupt is lost where it meets a callback of Python's own.
         stop.set()
+        if interrupts:
+            raise KeyboardInterrupt
 
     # Another thread may set none: there whoever started it stops the process.
     if threading.current_thread() is threading.main_thread():
