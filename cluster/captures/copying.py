@@ -104,11 +104,13 @@ def copy_topic(
     probe_interval_s: float | None = None,
     ends_interval_s: float | None = None,
     progress: Callable[[Reading], None] | None = None,
+    silent: Callable[[list[int]], None] | None = None,
 ) -> Metadata:
     """Write a capture at `path`, with samples at these intervals unless None; give its metadata.
 
     The ends are those of the topics that groups have committed to lately. `progress` is called after every
-    batch. Raises DependencyError, ConfigError (CaptureError too): then no capture is left behind.
+    batch, `silent` with the partitions of which no broker says at the end whether there is more. Raises
+    DependencyError, ConfigError (CaptureError too): then no capture is left behind.
     """
     with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
         found, reading = open_reading(admin, extent, topic)
@@ -122,6 +124,9 @@ def copy_topic(
                 if progress:
                     progress(reading)
         samples.drain(writer)
+        # Up to given ends either all is read, or that was an error.
+        if silent and reading.until is None and (left := _silent(admin, topic, reading)):
+            silent(left)
         metadata = Metadata(
             topic=topic,
             cluster_id=cluster,
@@ -137,6 +142,15 @@ def copy_topic(
         )
         writer.finish(metadata)
     return metadata
+
+
+def _silent(admin: ClusterAdmin, topic: str, reading: Reading) -> list[int]:
+    """Return the partitions of which no broker says where they end."""
+    try:
+        ends = admin.end_offsets(topic, partly=True)
+    except DependencyError:
+        ends = {}
+    return sorted(reading.start.keys() - ends.keys())
 
 
 def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, int]:

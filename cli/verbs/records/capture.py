@@ -12,7 +12,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.options import config_options, load_settings
 from rebalance_monitor.cli.sources import Duration, Progress, connection_options, lacking
 from rebalance_monitor.cli.verbs.job.run import stop_on_signals
-from rebalance_monitor.coordinator.findings.wording import counted
+from rebalance_monitor.coordinator.findings.wording import counted, ranges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +49,7 @@ def command(
     """Copy the offsets topic from a broker into FOLDER.
 
     Without --until-end and --duration it goes on until Ctrl-C, and keeps what it has. Ends with 1 where
-    partitions are missing, because no broker leads them.
+    partitions are missing, because no broker leads them, or where none answers at the end.
     """
     settings = load_settings(config, assignments, connection)
     from rebalance_monitor.cluster.captures.copying import Extent, copy_topic
@@ -57,6 +57,7 @@ def command(
     stop = stop_on_signals(keeps=False)
     line = Progress("captured")
     seen: list[Reading] = []
+    silent: list[int] = []
 
     def progress(reading: "Reading") -> None:
         seen[:] = [reading]
@@ -70,6 +71,7 @@ def command(
         probe_interval_s=settings.probe.interval.seconds if probe else None,
         ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,
         progress=progress,
+        silent=silent.extend,
     )
     line.end()
     rows = seen[0].rows if seen else 0
@@ -77,5 +79,9 @@ def command(
     click.echo(f"{folder}: {rows:,} records of {counted(read, 'partition')}", err=True)
     if lacks := lacking(metadata.topic, metadata.unled):
         click.echo(f"{folder} is not complete: {lacks}", err=True)
+    if silent:
+        which = f"{counted(len(silent), 'partition')} of {metadata.topic} ({ranges(silent)})"
+        click.echo(f"{folder} may lack the newest records: no broker answers for {which}", err=True)
+    if lacks or silent:
         return ExitCode.PROBLEMS
     return ExitCode.INTERRUPTED if stop.is_set() and (until_end or duration) else ExitCode.FINE

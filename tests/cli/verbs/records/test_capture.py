@@ -3,15 +3,23 @@
 import json
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.cluster.captures.capture import read_capture
-from rebalance_monitor.cluster.clients.admin import ClusterAdmin
+from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC, ClusterAdmin
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.dashboard.view.snapshot import Snapshot
 from rebalance_monitor.engine.replay.feeding import Feed
@@ -47,22 +55,62 @@ def test_a_capture_holds_what_the_broker_has_and_says_where_it_is_from(
     servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "c"
-    assert run(["capture", str(path), "--bootstrap", servers, "--until-end", "--probe"]) == 0
-    capture = read_capture(path)
     with ClusterAdmin({"bootstrap.servers": servers}) as admin:
-        topic = admin.topic()
+        before = admin.end_offsets()
+        assert run(["capture", str(path), "--bootstrap", servers, "--until-end", "--probe"]) == 0
+        capture, after, topic = read_capture(path), admin.end_offsets(), admin.topic()
+        ends = capture.metadata.end_offsets
         assert topic is not None
         assert (capture.metadata.cluster_id, capture.metadata.topic_id) == (admin.cluster_id(), topic.id)
         assert capture.metadata.partitions == topic.partitions
-        assert capture.metadata.end_offsets == admin.end_offsets()
+        assert before.keys() == ends.keys()
+        # Groups of other tests may still write.
+        assert all(before[p] <= end <= after[p] for p, end in ends.items())
         assert capture.metadata.max_message_bytes() == admin.max_message_bytes()
-    assert capture.rows == sum(capture.metadata.end_offsets.values())
+    captured = [
+        (one["partition"], one["offset"], one["key"], one["value"])
+        for batch in capture.batches()
+        for one in batch.to_pylist()
+    ]
+    assert captured == there_until(servers, ends)
+    assert capture.rows == len(captured) > 0
     assert capture.sightings is not None
     capsys.readouterr()
     assert run(["decode", "--bootstrap", servers]) == 0
-    from_broker = sorted(capsys.readouterr().out.splitlines())
+    lines = capsys.readouterr().out.splitlines()
+    from_broker = sorted(
+        line for line in lines if (one := json.loads(line))["offset"] < ends[one["partition"]]
+    )
     assert run(["decode", "--capture", str(path)]) == 0
     assert sorted(capsys.readouterr().out.splitlines()) == from_broker
+
+
+def there_until(servers: str, ends: Mapping[int, int]) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    """What the topic holds before these offsets, by a client that is not the product's.
+
+    Offsets may have no record: the marker of a transaction, or what another test removed.
+    """
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "reads-alone",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_uncommitted",
+        }
+    )
+    left, found, deadline = {p for p, end in ends.items() if end}, [], time.monotonic() + 60
+    consumer.assign([TopicPartition(OFFSETS_TOPIC, p, OFFSET_BEGINNING) for p in sorted(left)])
+    while left and time.monotonic() < deadline:
+        for message in consumer.consume(1_000, 0.5):
+            partition, offset, error = message.partition(), message.offset(), message.error()
+            if error is None and offset < ends[partition]:
+                found.append((partition, offset, message.key(), message.value()))
+            elif error is None or error.code() == KafkaError._PARTITION_EOF:
+                left.discard(partition)
+    consumer.close()
+    assert not left
+    return sorted(found, key=lambda one: one[:2])
 
 
 def test_a_broker_and_its_capture_are_replayed_to_the_same_findings(
@@ -91,6 +139,24 @@ def test_a_capture_for_a_duration_from_the_end_holds_only_what_came_meanwhile(
     keys = [key for batch in read_capture(path).batches() for key in batch.column("key").to_pylist()]
     assert any(b"meanwhile" in key for key in keys)
     assert not any(b"came-and-went" in key for key in keys)
+
+
+@pytest.mark.slow
+def test_a_capture_whose_brokers_are_away_at_its_end_keeps_what_it_has_and_says_what_it_may_lack(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "c"
+    with LabBroker(offsets_partitions=3) as broker:
+        client = AdminClient({"bootstrap.servers": broker.bootstrap})
+        client.create_topics([NewTopic(TOPIC, 2, 1)])[TOPIC].result()
+        come_and_go(broker.bootstrap, "came-before")
+        dies = threading.Timer(4.0, broker.nodes[0].kill)
+        dies.start()
+        assert run(["capture", str(path), "--bootstrap", broker.bootstrap, "--duration", "8s"]) == 1
+        dies.join()
+    assert "no broker answers for 3 partitions of __consumer_offsets (0-2)" in capsys.readouterr().err
+    keys = [key for batch in read_capture(path).batches() for key in batch.column("key").to_pylist()]
+    assert any(b"came-before" in key for key in keys)
 
 
 def test_a_capture_with_the_probe_is_replayed_with_the_lag_of_its_time(servers: str, tmp_path: Path) -> None:
