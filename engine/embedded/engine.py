@@ -50,9 +50,6 @@ log = structlog.get_logger()
 STATE_S, STATE_RECORDS = 60.0, 1_000_000
 """State follows after so long, or so many records: what is read and applied again after a crash."""
 
-AWAY_S = 10.0
-"""Brokers that say for so long nothing of where the topic ends are away."""
-
 
 def run_job(
     settings: Settings, options: Options, stop: threading.Event, more_sinks: Sequence[Sink] = ()
@@ -202,13 +199,14 @@ class _Turns:
         self._number = kept.recovered.newest + 1
         self._last: Fed | None = None
         self._records = 0
-        self._kept_at = self._heard_at = self._led_at = time.monotonic()
+        self._kept_at = time.monotonic()
 
     def turn(self) -> Progress:
         """Make one batch. Raises BrokerUnreachableError where no broker has answered for long, OSError."""
         began = time.monotonic()
         fed = self._feed.next()
-        self._hear(fed)
+        if silence := self._feed.silence:
+            raise BrokerUnreachableError(silence, "Check the brokers' health and the network.")
         read = time.monotonic()
         limited = fed.extent is Extent.LIMITED
         self._kept.begin(Begun(self._number, fed.now, limited, dict(fed.until), fed.unled))
@@ -223,9 +221,7 @@ class _Turns:
         if self._records >= STATE_RECORDS or written - self._kept_at >= STATE_S:
             self._commit(fed)
         stages = {"read": read - began, "apply": applied - read, "write": written - applied}
-        # A leader that has just died has a successor soon.
-        unled = fed.unled if read - self._led_at > AWAY_S else ()
-        return Progress(fed.until, stages, fed.lag or 0, unled=unled)
+        return Progress(fed.until, stages, fed.lag or 0, unled=self._feed.abandoned)
 
     def keep(self) -> None:
         """Keep the state of all that was applied: an orderly end. Raises OSError."""
@@ -236,14 +232,3 @@ class _Turns:
     def _commit(self, fed: Fed) -> None:
         self._kept.commit(self._number - 1, fed.now, fed.until, *self._core.freeze(), fed.unled)
         self._records, self._kept_at = 0, time.monotonic()
-
-    def _hear(self, fed: Fed) -> None:
-        if not fed.unled:
-            self._led_at = time.monotonic()
-        if fed.lag is not None:
-            self._heard_at = time.monotonic()
-        elif (silent_s := time.monotonic() - self._heard_at) > AWAY_S:
-            raise BrokerUnreachableError(
-                f"No broker has said for {silent_s:.0f} s where the topic ends.",
-                "Check the brokers' health and the network.",
-            )

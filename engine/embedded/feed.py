@@ -51,6 +51,9 @@ NAP_S = 0.5
 SHORT_S = 0.05
 PATIENCE_S = 1.0
 
+AWAY_S = 10.0
+"""Brokers that say for so long nothing of where the topic ends are away; a dead leader has a successor."""
+
 HISTORY_BYTES = 6_000_000
 """While much is to be read, a batch holds cuts of the reader with so many bytes of keys and values together.
 
@@ -88,7 +91,11 @@ class Fed:
 
 
 class Feed:
-    """`every_s`: the longest time between two batches. `most`: bytes a second, None for no cap."""
+    """`every_s`: the longest time between two batches. `most`: bytes a second, None for no cap.
+
+    silence: that no broker has answered for long, in one sentence, "" where one has. abandoned: partitions
+    whose leaders alone have not.
+    """
 
     def __init__(
         self,
@@ -104,6 +111,8 @@ class Feed:
         self._every_s, self._most = every_s, most
         self._wall_ms = wall_ms
         self._due = self._free_at = self._ended = time.monotonic()
+        self._heard_at = self._led_at = self._ended
+        self.silence, self.abandoned = "", tuple[int, ...]()
         self._cuts: list[pa.RecordBatch] = []
         self._bytes = 0
 
@@ -114,7 +123,7 @@ class Feed:
         ends = self._ends.ask(self._reader.reading.start)
         if gathers and (left := self._wait_left()) > 0:
             self._gather(left)
-        unled = () if ends is None else tuple(sorted(self._reader.reading.start.keys() - ends.keys()))
+        unled = self._hear(ends)
         is_read = ends is not None and self._read_to(ends)
         self._ended = time.monotonic()
         self._due = self._ended + self._every_s
@@ -123,6 +132,19 @@ class Feed:
         until = {**reading.start, **reading.reached}
         lag = None if ends is None else sum(max(end - until.get(p, end), 0) for p, end in ends.items())
         return Fed(self._taken(), at, extent, until, lag, unled)
+
+    def _hear(self, ends: Mapping[int, int] | None) -> tuple[int, ...]:
+        """Note who answers; return the partitions of which no leader said where they end."""
+        now = time.monotonic()
+        unled = () if ends is None else tuple(sorted(self._reader.reading.start.keys() - ends.keys()))
+        if ends is not None:
+            self._heard_at = now
+        if not unled:
+            self._led_at = now
+        silent_s, is_away = now - self._heard_at, now - self._heard_at > AWAY_S
+        self.silence = f"No broker has said for {silent_s:.0f} s where the topic ends." if is_away else ""
+        self.abandoned = unled if now - self._led_at > AWAY_S else ()
+        return unled
 
     def _await_records(self) -> bool:
         """Take the available records, at once if the batch is due; else wait for a first one and for others.

@@ -6,9 +6,9 @@ sent: several people run it in the middle of an outage, and the job sends them.
 
 from __future__ import annotations
 
+import os
 import queue
 import secrets
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,17 +19,18 @@ from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 from rebalance_monitor.cluster.clients.ends import log_ends
 from rebalance_monitor.cluster.clients.reader import Reading, RecordReader, behind
 from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
+from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.engine.batch.batches import BatchKey
 from rebalance_monitor.engine.batch.step import Extent, Plan
 from rebalance_monitor.engine.driver.outputs import Outputs
 from rebalance_monitor.engine.embedded.core import Core
-from rebalance_monitor.engine.embedded.feed import FETCHING, Feed
+from rebalance_monitor.engine.embedded.feed import FETCHING, Fed, Feed
 from rebalance_monitor.engine.memory import collected_rarely, take_for_good, uncollected, without_pandas
 from rebalance_monitor.engine.settings import detection_settings
 from rebalance_monitor.engine.storage import Storage
 from rebalance_monitor.engine.topic.asking import Asking
 from rebalance_monitor.engine.topic.facts import TopicFacts
-from rebalance_monitor.engine.topic.guard import has_read
+from rebalance_monitor.engine.topic.guard import has_read, unled_sentence
 from rebalance_monitor.engine.topic.topic import ask, await_topic
 
 if TYPE_CHECKING:
@@ -43,8 +44,12 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.outputs.sinks import Sink
 
 QUERY = "watch"
-KEEPS_NOTHING = "rebalance-monitor-watch-keeps-nothing-"
-"""How the name of a folder begins that is never made: what is asked for there is not there."""
+NOWHERE, KEEPS_NOTHING = Path(os.sep), "rebalance-monitor-watch-keeps-nothing-"
+"""Where a folder would be that is never made, and how its name begins: what is asked for there is not there.
+
+Nobody can guess the name: whoever made that folder would decide what is shown. No temporary folder is asked
+for: it would have to be written to, and the disk may be full.
+"""
 
 
 class Onlooker(Protocol):
@@ -76,7 +81,7 @@ class _SameTopic(Asking):
         super().__init__(properties, "topic", every_s)
         self._facts, self._unled = facts, set(facts.unled)
         self._led: queue.SimpleQueue[TopicFacts] = queue.SimpleQueue()
-        self._change = ""
+        self._change, self._is_missed = "", False
 
     def require(self) -> None:
         """Raise DependencyError once it is not: other records would be taken for those that were read."""
@@ -89,10 +94,12 @@ class _SameTopic(Asking):
 
     def _ask(self, admin: ClusterAdmin) -> None:
         facts, found = self._facts, admin.topic(self._facts.name)
+        is_missed, self._is_missed = self._is_missed, found is None
         if found is None:
-            # A broker that has just started may not know it yet; of a deleted one the reader hears.
-            return
-        if found.id and facts.id and found.id != facts.id:
+            # Said once may be by a broker that has just started, and does not know it yet.
+            if is_missed:
+                self._change = "does not exist any more"
+        elif found.id and facts.id and found.id != facts.id:
             self._change = "was recreated"
         elif found.partitions > facts.partitions:
             self._change = f"has {found.partitions} partitions now, and had {facts.partitions}"
@@ -128,8 +135,7 @@ class Watch:
             detection = detection_settings(settings.detection, admin)
             if denied is None:
                 self.onlooker.begins(facts, admin.log_bytes(facts.name))
-        # Nobody can guess it: whoever made that folder would decide what is shown.
-        storage = Storage(Path(tempfile.gettempdir()) / f"{KEEPS_NOTHING}{secrets.token_hex(8)}")
+        storage = Storage(NOWHERE / f"{KEEPS_NOTHING}{secrets.token_hex(8)}")
         ledger, who = Unwritten(storage.ledger), self.identities
         plan = Plan(detection, facts.cluster_id, facts.filled())
         with Outputs(settings, storage, facts, detection, sinks, ledger=ledger, identities=who) as outputs:
@@ -170,7 +176,7 @@ class Watch:
                     if (found := same.take()) is not None:
                         self._take_up(found, core, reader)
                     with uncollected():
-                        one = feed.next()
+                        one = _next(feed, topic, outputs)
                         self._tell(outputs, core.apply(one.records, one.now, one.extent, one.unled))
                     self.records = reading.rows
 
@@ -180,7 +186,7 @@ class Watch:
         What a batch has to tell waits for the next one: of a short history nothing comes before what it says
         that it watches.
         """
-        one = feed.next()
+        one = _next(feed, self.settings.source.topic, outputs)
         batch = core.apply(one.records, one.now, one.extent, one.unled, ticks=False)
         self.records = reading.rows
         self.onlooker.reads(reading.rows)
@@ -216,6 +222,13 @@ class Watch:
     def _tell(self, outputs: Outputs, batch: Batch) -> None:
         outputs.writer.apply(BatchKey(QUERY, self.batches), batch)
         self.batches += 1
+
+
+def _next(feed: Feed, topic: str, outputs: Outputs) -> Fed:
+    """Return the next batch; what no broker answers for is published with it."""
+    one = feed.next()
+    outputs.notices.hold(Cause.BLIND, feed.silence or unled_sentence(topic, feed.abandoned))
+    return one
 
 
 def wall_ms() -> int:

@@ -75,6 +75,31 @@ def test_a_partition_that_nobody_leads_is_named_and_the_others_are_read_to_their
     assert (fed.extent, fed.unled, fed.lag) == (Extent.USUAL, (1,), 0)
 
 
+def test_brokers_that_say_nothing_for_long_are_said_to_be_silent_until_one_answers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = feed(Ends({0: 1}, None, {0: 1}), [Message(0), eof(1)])
+    found.next()
+    monkeypatch.setattr("rebalance_monitor.engine.embedded.feed.AWAY_S", -1.0)
+    found.next()
+    assert "No broker has said for" in found.silence
+    monkeypatch.undo()
+    found.next()
+    assert found.silence == ""
+
+
+def test_partitions_that_nobody_leads_for_long_are_named_until_all_are_led(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = feed(Ends({0: 1}, {0: 1, 1: 0}), [Message(0), eof(1)])
+    found._reader.reading.start = {0: 0, 1: 0}
+    monkeypatch.setattr("rebalance_monitor.engine.embedded.feed.AWAY_S", -1.0)
+    found.next()
+    assert found.abandoned == (1,)
+    found.next()
+    assert found.abandoned == ()
+
+
 def test_offsets_without_records_at_the_end_are_read_once_their_end_is_published() -> None:
     found = feed(Ends({0: 5}), [Message(0)], [eof(5)])
     assert offsets(found) == ([0], 1_000, Extent.USUAL)

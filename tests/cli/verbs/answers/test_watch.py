@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gc
 import json
+import resource
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from threading import Timer
 from time import sleep
@@ -21,7 +21,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
 from rebalance_monitor.coordinator.findings.wording import ranges
-from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING
+from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING, NOWHERE
+from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.support.rig import Rig
 from tests.cli.verbs.records.test_capture import come_and_go
@@ -30,11 +31,9 @@ from tests.engine.support.halves import halves
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rebalance_monitor.lab.cluster.broker import LabBroker
-
 pytestmark = pytest.mark.broker
 TOPIC = "capture-tests"
-GROWS = "grows-under-watch"
+GROWS, GOES = "grows-under-watch", "goes-under-watch"
 PROGRAM = str(Path(sys.executable).with_name("rebalance-monitor"))
 PATIENCE_S = 180
 
@@ -70,7 +69,22 @@ def test_history_is_counted_what_comes_is_shown_and_nothing_is_written(servers: 
     assert "reading __consumer_offsets to its end: up to" in said.read_text()
     assert "findings of" in said.read_text() or "finding of" in said.read_text()
     assert list(home.iterdir()) == []
-    assert not list(Path(tempfile.gettempdir()).glob(f"{KEEPS_NOTHING}*"))
+    assert not list(NOWHERE.glob(f"{KEEPS_NOTHING}*"))
+
+
+def test_it_needs_no_file_that_may_be_written(servers: str) -> None:
+    # As on a full disk, or in a container whose file system is read-only.
+    command = [PROGRAM, "watch", "--bootstrap", servers, "--for", "3s"]
+    ended = subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "50 partitions" in ended.stderr
 
 
 def test_a_pattern_leaves_the_other_groups_out(servers: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -144,6 +158,20 @@ def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str)
     assert f"{GROWS} has 3 partitions now, and had 2." in rest
 
 
+def test_a_topic_that_is_deleted_ends_it_with_a_sentence(servers: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(GOES, 2, 1)])[GOES].result()
+    of_topic = ["--set", f"source.topic={GOES}", "--set", "source.refresh=1s"]
+    command = [PROGRAM, "watch", "--bootstrap", servers, *of_topic]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        next(line for line in process.stderr if "2 partitions" in line)
+        admin.delete_topics([GOES])[GOES].result()
+        rest = process.stderr.read()
+    assert process.returncode == ExitCode.UNREACHABLE
+    assert f"{GOES} does not exist any more." in rest
+
+
 @pytest.mark.slow
 def test_partitions_that_no_broker_leads_are_said_and_watched_as_soon_as_one_does(tmp_path: Path) -> None:
     shown = tmp_path / "shown"
@@ -181,6 +209,36 @@ def test_partitions_that_no_broker_leads_are_said_and_watched_as_soon_as_one_doe
             process.send_signal(signal.SIGINT)
             told = process.stderr.read()
         assert process.returncode == ExitCode.FINE, told
+
+
+@pytest.mark.slow
+def test_brokers_that_are_away_are_said_where_no_probe_says_it_and_that_they_are_back(tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    with LabBroker(offsets_partitions=2) as broker:
+        Rig(broker.bootstrap, tmp_path).pulse("before")
+        options = ["-o", "jsonl", "--set", "probe.enabled=false", "--set", "ends.enabled=false"]
+        command = [PROGRAM, "watch", "--bootstrap", broker.bootstrap, *options]
+        with (
+            shown.open("w") as out,
+            subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True) as process,
+        ):
+            assert process.stderr is not None
+            next(line for line in process.stderr if "2 partitions, " in line)
+            broker.nodes[0].kill()
+            assert wait_until(lambda: _blind(shown) == ["opened"], PATIENCE_S)
+            broker.nodes[0].start()
+            assert wait_until(lambda: _blind(shown) == ["opened", "resolved"], PATIENCE_S)
+            Rig(broker.bootstrap, tmp_path).pulse("after")
+            assert wait_until(lambda: _generations(shown, "after") == [1], PATIENCE_S)
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.read()
+        assert process.returncode == ExitCode.FINE, told
+        assert "No broker has said for" in shown.read_text()
+
+
+def _blind(shown: Path) -> list[str]:
+    found = map(json.loads, shown.read_text().splitlines())
+    return [one["phase"] for one in found if one["details"].get("cause") == "blind"]
 
 
 def _generations(shown: Path, group: str) -> list[int]:

@@ -113,4 +113,4 @@ def test_without_read_it_says_so_and_shows_what_the_probe_sees(
     seen = '"restless"', '"rebalance_in_progress"'
     said = watched(broker, tmp_path, lambda shown: any(all(w in line for w in seen) for line in shown))
     assert f"on the topic {TOPIC}" in said
-    assert "only the probe reports" in said
+    assert "Then start `watch` again. Until then only the probe reports" in said
