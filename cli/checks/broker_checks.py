@@ -91,6 +91,9 @@ def cleanup(admin: "ClusterAdmin", settings: "Settings") -> Result:
         f"Set cleanup.policy=compact on {name}: brokers that restart lose their groups' offsets, and the "
         "monitor its history."
     )
+    if name != OFFSETS_TOPIC:
+        # Compaction would take records from whoever owns the topic.
+        remedy = f"Correct `source.topic`, unless {name} is a copy of {OFFSETS_TOPIC}, which is compacted."
     return Result(check, fine, f"{name} has cleanup.policy={policy}", remedy)
 
 
@@ -225,7 +228,9 @@ def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
     section = settings.detection
     detection = detection_settings(section, admin)
     topic = settings.source.topic
-    where = {"offsets_retention_ms": "the cluster", "max_message_bytes": f"the topic {topic}"}
+    where = {"offsets_retention_ms": "the cluster"}
+    if admin.topic(topic) is not None:
+        where["max_message_bytes"] = f"the topic {topic}"
     # An older broker has no session timeouts of groups to tell.
     assumed = origins(detection, section)["assumed"]
     missing = [name for name in where if name in assumed]

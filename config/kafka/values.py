@@ -59,6 +59,9 @@ NUMBERS = (
     "fetch.max.bytes",
     "max.partition.fetch.bytes",
 )
+LEAST_ANSWER_MS = 100
+"""With less for a request every broker seems to be away."""
+
 REACH = ("bootstrap.", "security.", "sasl.", "ssl.")
 """How the names begin of the properties that say how a cluster is reached."""
 # Java's own spellings: taken apart by `translated`, or of no meaning to PEM files.
@@ -215,6 +218,13 @@ def _number(value: str) -> str:
     return text
 
 
+def _answered(value: str) -> str:
+    text = _number(value)
+    if int(text) < LEAST_ANSWER_MS:
+        raise ValueError(f"must be {LEAST_ANSWER_MS} or more, not {value!r}: no broker answers sooner")
+    return text
+
+
 def _host_check(value: str) -> str:
     text = value.strip().lower()
     if text not in {"", "none", "https"}:
@@ -230,4 +240,5 @@ SETTLED: dict[str, Callable[[str], str]] = {
     "client.dns.lookup": _choice(LOOKUPS, str.lower),
     HOST_CHECK: _host_check,
     **dict.fromkeys(NUMBERS, _number),
+    "request.timeout.ms": _answered,
 }

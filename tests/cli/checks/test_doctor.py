@@ -121,6 +121,8 @@ def test_no_check_makes_the_topic_that_is_not_there_yet(tmp_path: Path) -> None:
             assert not wait_until(lambda: admin.topic(topic) is not None, 3)
     for name in ("topic", "topic access", "source's group", "members"):
         assert "does not exist" in found[name].found
+    # No grant would make the brokers return a value of it.
+    assert found["broker values"].ok
 
 
 @pytest.mark.broker
@@ -144,6 +146,8 @@ def test_a_topic_that_is_not_the_offsets_topic_or_is_not_compacted_is_named(serv
             False,
             "events has cleanup.policy=delete",
         )
+        # Whoever owns that topic would lose records by compaction.
+        assert policy.remedy.startswith("Correct `source.topic`")
         assert REMOTE["cleanup policy"](admin, load(flags=flags)).ok
         mistyped = REMOTE["topic"](admin, load(flags={**flags, "source.topic": "__consumer_ofsets"}))
         assert (mistyped.ok, mistyped.optional) == (False, False)

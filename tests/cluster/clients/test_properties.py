@@ -105,6 +105,7 @@ def test_tuning_of_sparks_consumer_is_left_out() -> None:
         ("ssl.keystore.key", "-----BEGIN PRIVATE KEY-----", r"into a PEM file, .*`ssl\.keystore\.location`"),
         ("ssl.engine.factory.class", "x.Y", "no counterpart"),
         ("request.timeout.ms", "soon", "whole number"),
+        ("request.timeout.ms", "0", "must be 100 or more, not '0'"),
     ],
 )
 def test_what_cannot_be_mapped_is_refused_by_name(name: str, value: str, sentence: str) -> None:
