@@ -207,7 +207,9 @@ def _chosen(storage: Storage, settings: Settings, *, rebuild: bool) -> _Choice:
     choice = _stored(storage.manifest, settings, rebuild=rebuild)
     stored = choice.manifest
     if stored is None:
-        return choice
+        # The manifest is written first: states without one had one.
+        is_gone = not (choice.why or choice.is_asked) and next_generation(storage.states) > 1
+        return _Choice(why="its manifest was gone") if is_gone else choice
     if not storage.checkpoint(stored.generation).is_dir():
         return _Choice(why="its checkpoint was gone")
     if stored.elsewhere != _elsewhere(storage):

@@ -235,7 +235,7 @@ def test_states_without_a_manifest_are_listed_as_given_up_and_looking_writes_not
     assert sorted(tmp_path.rglob("*")) == before
     manifest.unlink()
     code, (said,) = look(tmp_path, capsys)
-    assert (code, said) == (1, "The next start makes a new state from the topic: there is no manifest.")
+    assert (code, said) == (1, "The next start makes a new state from the topic: its manifest was gone.")
 
 
 def test_a_place_for_checkpoints_that_is_new_means_a_new_state(

@@ -115,6 +115,13 @@ def test_a_manifest_that_cannot_be_read_is_refused_but_for_a_word_or_a_flag(tmp_
     assert plan(tmp_path, settings=WORD).manifest.generation == found.manifest.generation == 2
 
 
+def test_a_state_whose_manifest_is_gone_is_built_anew_with_that_reason(tmp_path: Path) -> None:
+    assert plan(tmp_path).rebuilt == ""
+    Storage(tmp_path).manifest.unlink()
+    found = plan(tmp_path)
+    assert (found.rebuilt, found.manifest.generation) == ("its manifest was gone", 2)
+
+
 def test_a_state_is_new_until_its_first_batch_was_begun(tmp_path: Path) -> None:
     """A process that died before that has left nothing that holds what was open."""
     first = plan(tmp_path)
