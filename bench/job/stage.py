@@ -233,7 +233,7 @@ def spark_stage(name: str, master: str, bootstrap: str, ends: Ends) -> Figures:
 
 def drain_query(frame: DataFrame) -> None:
     """Run `frame` to the end of what there is, into nothing."""
-    stateful = "update" if frame.columns[0] == "row_kind" else "append"
+    stateful = "update" if "pack" in frame.columns else "append"
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         writer = frame.writeStream.format("noop").outputMode(stateful).trigger(availableNow=True)
         query = writer.option("checkpointLocation", folder).start()

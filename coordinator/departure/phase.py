@@ -396,20 +396,30 @@ def replaced(
 ) -> tuple[Array, Array]:
     """Return how likely a client that its process has replaced held the phase, by when it was replaced.
 
-    The new one's join began the phase, soon after the old one's last poll: at once, or later. First (per ms,
-    by cell between the `edges`) that the old one left as its interval had passed. Then that the join deadline
-    came before: as long after the new one's join, while the old one saw its breach a `notice` too late.
+    The new one's join began the phase, soon after the old one's last poll: as soon as it can, or later.
+    First (per ms, by cell between the `edges`) that the old one left as its interval had passed. Then that
+    the join deadline came before: as long after the new one's join, while the old one saw its breach a
+    `notice` too late.
     """
     limit, client, at_once = one.poll_interval or one.rebalance, client_of(one), by.replaced_at_once
-    first = deadline <= limit
+    first, least = deadline <= limit, by.replaced_least
     soon = ((by.replaced_soon, at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - at_once))
     left, late = [], []
     for notice in tried if client.at_beat else (client.notice,):
         until, missed, over = limit + notice * (not first), 0.0, np.zeros(len(edges))
+        if first:
+            until = min(until, limit + max(notice - least, 0.0))
         for within, share in soon:
-            later = share * first * (notice / (2 * within) if notice < within else 1 - within / (2 * notice))
+            later = share * first * _later(notice, least, within)
             missed, since = missed + later, limit - within
             over += (share - later) / (until - since) * np.minimum(np.maximum(edges, since), until)
         left.append(over)
         late.append([missed])
     return np.diff(left) / np.diff(edges), np.array(late)
+
+
+def _later(notice: float, least: float, most: float) -> float:
+    """Return how often a time of up to `notice` is longer than one between `least` and `most` (all ms)."""
+    if notice >= most:
+        return 1 - (least + most) / (2 * notice)
+    return max(notice - least, 0.0) ** 2 / (2 * notice * (most - least))
