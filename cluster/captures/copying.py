@@ -104,16 +104,18 @@ def copy_topic(
     probe_interval_s: float | None = None,
     ends_interval_s: float | None = None,
     progress: Callable[[Reading], None] | None = None,
-    silent: Callable[[list[int]], None] | None = None,
+    lacks: Callable[[list[int], int], None] | None = None,
 ) -> Metadata:
     """Write a capture at `path`, with samples at these intervals unless None; give its metadata.
 
     The ends are those of the topics that groups have committed to lately. `progress` is called after every
-    batch, `silent` with the partitions of which no broker says at the end whether there is more. Raises
+    batch, `lacks` where it ends otherwise than at given ends: with the partitions of which no broker says
+    whether there is more, and how many offsets were there at the start that are not read. Raises
     DependencyError, ConfigError (CaptureError too): then no capture is left behind.
     """
     with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
         found, reading = open_reading(admin, extent, topic)
+        there = {} if reading.until else admin.end_offsets(topic, partly=True)
         cluster, version, values = admin.cluster_id(), admin.broker_version(), broker_values(admin, topic)
         own = admin.group_session_timeouts()
         with ExitStack() as stack:
@@ -124,9 +126,8 @@ def copy_topic(
                 if progress:
                     progress(reading)
         samples.drain(writer)
-        # Up to given ends either all is read, or that was an error.
-        if silent and reading.until is None and (left := _silent(admin, topic, reading)):
-            silent(left)
+        if lacks and reading.until is None:
+            lacks(_silent(admin, topic, reading), _unread(reading, there))
         metadata = Metadata(
             topic=topic,
             cluster_id=cluster,
@@ -151,6 +152,12 @@ def _silent(admin: ClusterAdmin, topic: str, reading: Reading) -> list[int]:
     except DependencyError:
         ends = {}
     return sorted(reading.start.keys() - ends.keys())
+
+
+def _unread(reading: Reading, ends: Mapping[int, int]) -> int:
+    """Return how many offsets before these ends are not read."""
+    places = {**reading.start, **reading.reached}
+    return sum(max(0, end - places.get(p, end)) for p, end in ends.items())
 
 
 def broker_values(admin: ClusterAdmin, topic: str = OFFSETS_TOPIC) -> dict[str, int]:

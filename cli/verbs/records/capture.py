@@ -57,11 +57,15 @@ def command(
     stop = stop_on_signals(keeps=False)
     line = Progress("captured")
     seen: list[Reading] = []
-    silent: list[int] = []
+    silent, unread = list[int](), 0
 
     def progress(reading: "Reading") -> None:
         seen[:] = [reading]
         line(reading.rows)
+
+    def lacks(partitions: list[int], offsets: int) -> None:
+        nonlocal silent, unread
+        silent, unread = partitions, offsets
 
     metadata = copy_topic(
         settings.kafka.client_properties(),
@@ -71,17 +75,20 @@ def command(
         probe_interval_s=settings.probe.interval.seconds if probe else None,
         ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,
         progress=progress,
-        silent=silent.extend,
+        lacks=lacks,
     )
     line.end()
     rows = seen[0].rows if seen else 0
     read = metadata.partitions - len(metadata.unled)
     click.echo(f"{folder}: {rows:,} records of {counted(read, 'partition')}", err=True)
-    if lacks := lacking(metadata.topic, metadata.unled):
-        click.echo(f"{folder} is not complete: {lacks}", err=True)
+    if unled := lacking(metadata.topic, metadata.unled):
+        click.echo(f"{folder} is not complete: {unled}", err=True)
+    if unread:
+        left = f"up to {counted(unread, 'record')} that were there at the start"
+        click.echo(f"{folder} ends before {left}", err=True)
     if silent:
         which = f"{counted(len(silent), 'partition')} of {metadata.topic} ({ranges(silent)})"
         click.echo(f"{folder} may lack the newest records: no broker answers for {which}", err=True)
-    if lacks or silent:
+    if unled or silent:
         return ExitCode.PROBLEMS
     return ExitCode.INTERRUPTED if stop.is_set() and (until_end or duration) else ExitCode.FINE

@@ -159,6 +159,15 @@ def test_a_capture_whose_brokers_are_away_at_its_end_keeps_what_it_has_and_says_
     assert any(b"came-before" in key for key in keys)
 
 
+def test_a_capture_that_is_over_before_it_has_read_what_was_there_says_how_much_it_lacks(
+    servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for duration, lacks in (("1ms", True), ("6s", False)):
+        path = tmp_path / duration
+        assert run(["capture", str(path), "--bootstrap", servers, "--duration", duration]) == 0
+        assert (f"{path} ends before up to " in capsys.readouterr().err) == lacks
+
+
 def test_a_capture_with_the_probe_is_replayed_with_the_lag_of_its_time(servers: str, tmp_path: Path) -> None:
     produced, committed = 30, 10
     producer = Producer({"bootstrap.servers": servers})
