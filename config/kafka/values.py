@@ -59,8 +59,8 @@ NUMBERS = (
     "fetch.max.bytes",
     "max.partition.fetch.bytes",
 )
-LEAST_ANSWER_MS = 100
-"""With less for a request every broker seems to be away."""
+LEAST_MS = {"request.timeout.ms": 100, "connections.max.idle.ms": 1_000}
+"""A request that is given up, and a connection that is closed, before a broker can have answered."""
 
 REACH = ("bootstrap.", "security.", "sasl.", "ssl.")
 """How the names begin of the properties that say how a cluster is reached."""
@@ -218,11 +218,14 @@ def _number(value: str) -> str:
     return text
 
 
-def _answered(value: str) -> str:
-    text = _number(value)
-    if int(text) < LEAST_ANSWER_MS:
-        raise ValueError(f"must be {LEAST_ANSWER_MS} or more, not {value!r}: no broker answers sooner")
-    return text
+def _at_least(ms: int) -> Callable[[str], str]:
+    def settle(value: str) -> str:
+        text = _number(value)
+        if int(text) < ms:
+            raise ValueError(f"must be {ms} or more, not {value!r}: with less no broker seems to answer")
+        return text
+
+    return settle
 
 
 def _host_check(value: str) -> str:
@@ -240,5 +243,5 @@ SETTLED: dict[str, Callable[[str], str]] = {
     "client.dns.lookup": _choice(LOOKUPS, str.lower),
     HOST_CHECK: _host_check,
     **dict.fromkeys(NUMBERS, _number),
-    "request.timeout.ms": _answered,
+    **{name: _at_least(ms) for name, ms in LEAST_MS.items()},
 }

@@ -34,7 +34,7 @@ def test_every_reader_spelling_is_known_to_librdkafka() -> None:
         "sasl.oauthbearer.method": "default",
         "https.ca.location": "/",
     }
-    given = {name: values.get(name, "100" if name in numbers else "x") for name in own}
+    given = {name: values.get(name, "1000" if name in numbers else "x") for name in own}
     found = reader_settings(given)
     assert found.keys() == {SPELLINGS[name].reader for name in own if SPELLINGS[name].reader}
     for setting, value in found.items():
@@ -106,6 +106,7 @@ def test_tuning_of_sparks_consumer_is_left_out() -> None:
         ("ssl.engine.factory.class", "x.Y", "no counterpart"),
         ("request.timeout.ms", "soon", "whole number"),
         ("request.timeout.ms", "0", "must be 100 or more, not '0'"),
+        ("connections.max.idle.ms", "0", "must be 1000 or more, not '0'"),
     ],
 )
 def test_what_cannot_be_mapped_is_refused_by_name(name: str, value: str, sentence: str) -> None:
