@@ -6,12 +6,13 @@ for values that are otherwise assumed.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rebalance_monitor.cli.checks.result import Result, dotted, numbers
 from rebalance_monitor.cli.sources import lacking
 from rebalance_monitor.cluster.clients.admin import OFFSETS_TOPIC
-from rebalance_monitor.cluster.errors import DependencyError
+from rebalance_monitor.cluster.errors import AccessDeniedError, DependencyError
 from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
@@ -228,9 +229,10 @@ def values(admin: "ClusterAdmin", settings: "Settings") -> Result:
     section = settings.detection
     detection = detection_settings(section, admin)
     topic = settings.source.topic
-    where = {"offsets_retention_ms": "the cluster"}
-    if admin.topic(topic) is not None:
-        where["max_message_bytes"] = f"the topic {topic}"
+    where = {"offsets_retention_ms": "the cluster", "max_message_bytes": f"the topic {topic}"}
+    with suppress(AccessDeniedError):
+        if admin.topic(topic) is None:
+            del where["max_message_bytes"]
     # An older broker has no session timeouts of groups to tell.
     assumed = origins(detection, section)["assumed"]
     missing = [name for name in where if name in assumed]
