@@ -9,6 +9,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -54,7 +55,8 @@ def run(arguments: Sequence[str]) -> int:
     try:
         result = cli.main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
     except click.ClickException as error:
-        error.show()
+        with suppress(OSError):
+            error.show()
         return ExitCode.USAGE
     except (Exception, KeyboardInterrupt) as error:
         code = exit_code_of(error)
@@ -80,7 +82,9 @@ def _print_error(error: BaseException, code: ExitCode) -> None:
         text = f"{error.filename or what} cannot be used: {error.strerror or error}"
     if structlog.is_configured():
         structlog.get_logger().debug("where it came from", exc_info=error)
-    click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if takes_colours(sys.stderr) else None)
+    # The code says it where stderr takes nothing.
+    with suppress(OSError):
+        click.secho(f"{PROGRAM}: {text}", err=True, fg="red" if takes_colours(sys.stderr) else None)
 
 
 def open_closed_streams() -> None:

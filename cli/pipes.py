@@ -1,10 +1,10 @@
-"""Readers of stdout that have had enough: `decode | head`, `watch | head`."""
+"""Streams that take no more: stdout whose reader has had enough (`decode | head`), stderr on a full disk."""
 
 import os
 import select
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -14,6 +14,12 @@ def reader_is_gone() -> bool:
     looks = select.poll()
     looks.register(sys.stdout.fileno(), select.POLLOUT)
     return any(event & (select.POLLERR | select.POLLHUP) for _, event in looks.poll(0))
+
+
+def say(text: str) -> None:
+    """Write a line to stderr. One that it does not take is lost, as one of the log: nothing ends over it."""
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
 @contextmanager

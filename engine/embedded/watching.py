@@ -10,6 +10,7 @@ import os
 import queue
 import secrets
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -70,8 +71,11 @@ class Onlooker(Protocol):
     def leads(self, partitions: Sequence[int]) -> None:
         """Hear that partitions have a leader that had none at the start, and are read from now on."""
 
-    def probes(self, why: AccessDeniedError, url: str | None) -> None:
-        """Hear that the topic may not be read, and that only what the probe sees is shown."""
+    def probes(self, why: AccessDeniedError, url: str | None, *, sees_all: bool) -> None:
+        """Hear that the topic may not be read, and that only what the probe sees is shown.
+
+        `sees_all`: whether brokers list every group to it, not only those that may be described one by one.
+        """
 
 
 class _SameTopic(Asking):
@@ -144,7 +148,7 @@ class Watch:
                     raise denied
                 self._follow(plan, facts, outputs)
             except AccessDeniedError as error:
-                self.onlooker.probes(error, outputs.serving.url)
+                self.onlooker.probes(error, outputs.serving.url, sees_all=self._sees_all())
                 self._probe(plan, outputs)
 
     def _facts(self, admin: ClusterAdmin) -> tuple[TopicFacts | None, AccessDeniedError | None]:
@@ -155,6 +159,11 @@ class Watch:
             return await_topic(admin, name, self.stop, waits=waits), None
         except AccessDeniedError as error:
             return TopicFacts(name, "", admin.cluster_id(), {}, {}), error
+
+    def _sees_all(self) -> bool:
+        with suppress(DependencyError), ClusterAdmin(self.settings.kafka.client_properties()) as admin:
+            return "DESCRIBE" in admin.cluster_operations()
+        return True
 
     def _follow(self, plan: Plan, facts: TopicFacts, outputs: Outputs) -> None:
         """Read the topic to its end, and on."""

@@ -22,7 +22,7 @@ from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.logs import configure
 from rebalance_monitor.cli.options import config_options, identities_for, load_settings
 from rebalance_monitor.cli.output import Form, output_option
-from rebalance_monitor.cli.pipes import reader_is_gone
+from rebalance_monitor.cli.pipes import reader_is_gone, say
 from rebalance_monitor.cli.sources import (
     Duration,
     Progress,
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from rebalance_monitor.engine.topic.facts import TopicFacts
 
 MB, LEAST_MB = 1_000_000, 0.001
+FEW = "; without Describe on the cluster it sees only the groups that may be described, perhaps none"
+NOT_YET = "it was stopped before it had read history, so nothing was watched yet"
 
 
 class Rate(click.FloatRange):
@@ -94,10 +96,8 @@ def command(
     _hush(context)
     from rebalance_monitor.engine.embedded.watching import Watch
 
-    is_shown = partial(is_like, pattern=pattern)
-    watch = Watch(
-        settings, identities_for(settings), _Said(), stop_on_signals(keeps=False), most * MB, is_shown
-    )
+    is_shown, said = partial(is_like, pattern=pattern), _Said()
+    watch = Watch(settings, identities_for(settings), said, stop_on_signals(keeps=False), most * MB, is_shown)
     shown = Shown(output, pattern, watch.stop.set)
     with _ended_after(duration, watch.stop.set):
         try:
@@ -106,7 +106,8 @@ def command(
             shown.lines.close()
     if shown.failure is not None:
         raise shown.failure
-    click.echo(f"{counted(watch.records, 'record')} read; {shown.summary()}", err=True)
+    found = shown.summary() if said.is_watching else NOT_YET
+    say(f"{counted(watch.records, 'record')} read; {found}")
     return ExitCode.FINE
 
 
@@ -185,13 +186,14 @@ class Shown:
 
 
 class _Said:
-    """Says on stderr how it goes."""
+    """Says on stderr how it goes. is_watching: history has been read, or cannot be."""
 
     def __init__(self) -> None:
+        self.is_watching = False
         self._progress: Progress | None = None
 
     def waits(self, why: str) -> None:
-        click.echo(f"waiting: {why}", err=True)
+        say(f"waiting: {why}")
 
     def begins(self, facts: "TopicFacts", size: int | None) -> None:
         from rebalance_monitor.engine.topic.guard import unled_sentence
@@ -199,8 +201,8 @@ class _Said:
         records = sum(end - facts.begins.get(p, 0) for p, end in facts.ends.items())
         bytes_ = "" if size is None else f", {size / MB:,.1f} MB"
         if facts.unled:
-            click.echo(unled_sentence(facts.name, facts.unled), err=True)
-        click.echo(f"reading {facts.name} to its end: up to {counted(records, 'record')}{bytes_}", err=True)
+            say(unled_sentence(facts.name, facts.unled))
+        say(f"reading {facts.name} to its end: up to {counted(records, 'record')}{bytes_}")
         self._progress = Progress("read", records)
 
     def reads(self, records: int) -> None:
@@ -208,26 +210,28 @@ class _Said:
             self._progress(records)
 
     def follows(self, census: "Census", url: str | None) -> None:
+        self.is_watching = True
         if self._progress:
             self._progress.end()
         said = f"{counted(census.partitions, 'partition')}, {counted(census.groups, 'group')}"
         said += f", {census.with_members:,} with members{_back(census.oldest_ms)}"
         left = census.groups - census.shown
         shown = f"; {census.shown:,} like the pattern of `--group`" if left else ""
-        click.echo(f"{said}{shown}; times are UTC{_at(url)}", err=True)
+        say(f"{said}{shown}; times are UTC{_at(url)}")
 
     def leads(self, partitions: "Sequence[int]") -> None:
         again = f"a broker leads {counted(len(partitions), 'partition')} again ({ranges(partitions)})"
-        click.echo(f"{again}: read from the beginning, and watched from now on", err=True)
+        say(f"{again}: read from the beginning, and watched from now on")
 
-    def probes(self, why: "AccessDeniedError", url: str | None) -> None:
+    def probes(self, why: "AccessDeniedError", url: str | None, *, sees_all: bool) -> None:
+        self.is_watching = True
         if self._progress:
             self._progress.end()
-        click.echo(
+        said = (
             f"{why.what} {why.remedy} Then start `watch` again. Until then only the probe reports: which "
-            f"groups rebalance, and for how long, but neither why nor whose fault it is{_at(url)}",
-            err=True,
+            "groups rebalance, and for how long, but neither why nor whose fault it is"
         )
+        say(f"{said}{'' if sees_all else FEW}{_at(url)}")
 
 
 def _at(url: str | None) -> str:

@@ -57,7 +57,7 @@ class Heard:
 
     def onlooker(self) -> Onlooker:
         known = ("waits", "begins", "reads", "follows", "leads", "probes")
-        return SimpleNamespace(**{name: lambda *_, name=name: self.note(name) for name in known})  # type: ignore[return-value]
+        return SimpleNamespace(**{name: lambda *_, name=name, **__: self.note(name) for name in known})  # type: ignore[return-value]
 
 
 def watched(broker: LabBroker, topic: str, records: Records, stops_at: str) -> tuple[Heard, Watch]:

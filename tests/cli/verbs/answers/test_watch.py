@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from rebalance_monitor.cli.exit_codes import ExitCode
 from rebalance_monitor.cli.main import run
+from rebalance_monitor.cli.verbs.answers.watch import NOT_YET
 from rebalance_monitor.coordinator.findings.wording import ranges
 from rebalance_monitor.engine.embedded.watching import KEEPS_NOTHING, NOWHERE
 from rebalance_monitor.lab.cluster.broker import LabBroker
@@ -136,12 +137,35 @@ def test_a_full_disk_below_its_findings_ends_it_with_the_reason(servers: str) ->
     assert "No space left on device" in rest
 
 
+def test_a_full_disk_below_what_it_says_leaves_findings_and_exit_codes_as_they_are(
+    servers: str, tmp_path: Path
+) -> None:
+    shown = tmp_path / "shown"
+    with shown.open("w") as out, Path("/dev/full").open("w") as full:
+        command = [PROGRAM, "watch", "--bootstrap", servers, "-o", "jsonl"]
+        with subprocess.Popen(command, stdout=out, stderr=full) as process:
+
+            def is_shown() -> bool:
+                # It does not say when it watches.
+                come_and_go(servers, "said-on-a-full-disk")
+                return "said-on-a-full-disk" in shown.read_text()
+
+            assert wait_until(is_shown, PATIENCE_S, 1.0)
+            process.send_signal(signal.SIGINT)
+        assert process.returncode == ExitCode.FINE
+        nobody = [PROGRAM, "watch", "--bootstrap", "127.0.0.1:1"]
+        ended = subprocess.run(nobody, check=False, stdout=out, stderr=full, timeout=PATIENCE_S)
+    assert ended.returncode == ExitCode.UNREACHABLE
+
+
 def test_a_topic_that_does_not_exist_yet_is_said_and_awaited(
     servers: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["watch", "--bootstrap", servers, "--set", "source.topic=not-there-yet", "--for", "4s"]
     assert run(command) == 0
-    assert "waiting: not-there-yet does not exist" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "waiting: not-there-yet does not exist" in said
+    assert f"0 records read; {NOT_YET}" in said
 
 
 def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str) -> None:

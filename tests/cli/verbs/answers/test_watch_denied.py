@@ -114,3 +114,15 @@ def test_without_read_it_says_so_and_shows_what_the_probe_sees(
     said = watched(broker, tmp_path, lambda shown: any(all(w in line for w in seen) for line in shown))
     assert f"on the topic {TOPIC}" in said
     assert "Then start `watch` again. Until then only the probe reports" in said
+    assert "without Describe on the cluster" not in said
+
+
+def test_without_describe_on_the_cluster_too_it_says_that_the_probe_may_see_no_group(
+    broker: SecuredBroker, tmp_path: Path
+) -> None:
+    broker.allow()
+    config = str(properties_file(broker, tmp_path))
+    command = [PROGRAM, "watch", "--command-config", config, "--for", "5s", "-o", "jsonl"]
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert "without Describe on the cluster it sees only the groups that may be described" in ended.stderr
