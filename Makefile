@@ -8,6 +8,8 @@ PARTS := $(patsubst %/py.typed,%,$(wildcard */py.typed))
 UNIT := not broker and not spark and not slow and not chaos
 QUICK := not slow and not chaos
 export PYTHON
+# Where it is set, each of the many processes that tests and benchmarks start compiles our modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-demo demo test check test-slow chaos yarn soak test-matrix fuzz oracle fit accuracy accuracy-full exam healthy quiet-hours agreement ceiling reached bench bench-scale bench-births bench-rivals sbom pip-audit deps-ci lint typecheck format site docs chart structure golden lock clean
