@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rebalance_monitor.cluster.captures.capture import CaptureWriter, Metadata
 from rebalance_monitor.cluster.captures.consumed import ConsumedTopics
@@ -49,6 +51,22 @@ class Extent:
     duration_s: float | None = None
     stop: Event | None = None
     skip: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lacks:
+    """What a capture may lack; nothing where all of it is empty.
+
+    silent: partitions of which no broker says at the end whether there is more, unread: how many offsets were
+    there at the start that are not read; both only where no ends were given. began_anew: the partition whose
+    offsets began anew meanwhile, where the capture ends; None where none did. other: the topic was made anew
+    meanwhile.
+    """
+
+    silent: list[int] = field(default_factory=list)
+    unread: int = 0
+    began_anew: int | None = None
+    other: bool = False
 
 
 def parse_offsets(text: str) -> dict[int, int]:
@@ -104,13 +122,12 @@ def copy_topic(
     probe_interval_s: float | None = None,
     ends_interval_s: float | None = None,
     progress: Callable[[Reading], None] | None = None,
-    lacks: Callable[[list[int], int], None] | None = None,
+    lacks: Callable[[Lacks], None] | None = None,
 ) -> Metadata:
     """Write a capture at `path`, with samples at these intervals unless None; give its metadata.
 
     The ends are those of the topics that groups have committed to lately. `progress` is called after every
-    batch, `lacks` where it ends otherwise than at given ends: with the partitions of which no broker says
-    whether there is more, and how many offsets were there at the start that are not read. Raises
+    batch, `lacks` at the end; without it an error is raised where the topic was made anew meanwhile. Raises
     DependencyError, ConfigError (CaptureError too): then no capture is left behind.
     """
     with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
@@ -120,20 +137,27 @@ def copy_topic(
         own = admin.group_session_timeouts()
         with ExitStack() as stack:
             samples = _Samples(properties, probe_interval_s, ends_interval_s, stack)
+            rising = Rising()
             for batch in read_records(properties, reading, topic):
-                writer.add(batch)
-                samples.take(batch, writer)
+                same = rising.take(batch)
+                writer.add(same)
+                samples.take(same, writer)
                 if progress:
                     progress(reading)
+                if rising.began_anew is not None:
+                    break
         samples.drain(writer)
-        if lacks and reading.until is None:
-            lacks(_silent(admin, topic, reading), _unread(reading, there))
+        ended = _lacks(admin, found, reading, rising, there)
+        if lacks:
+            lacks(ended)
+        elif ended.other or ended.began_anew is not None:
+            raise DependencyError(f"{topic} was made anew while it was read.", "Start again.")
         metadata = Metadata(
             topic=topic,
             cluster_id=cluster,
             topic_id=found.id,
             partitions=found.partitions,
-            end_offsets=dict(reading.until or {**reading.start, **reading.reached}),
+            end_offsets=rising.ends(reading),
             leader_epochs=dict(reading.leader_epochs),
             broker_version=version,
             broker_values=values,
@@ -143,6 +167,52 @@ def copy_topic(
         )
         writer.finish(metadata)
     return metadata
+
+
+class Rising:
+    """Takes batches until the offsets of a partition (`began_anew`) no longer rise.
+
+    The topic was deleted and made again, or lost records that were read: what comes then is of another topic,
+    or stands in another record's place.
+    """
+
+    def __init__(self) -> None:
+        self.began_anew: int | None = None
+        self._lasts: dict[int, int] = {}
+
+    def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the records of a batch before the first that does not rise."""
+        partitions, offsets = batch.column("partition").to_numpy(), batch.column("offset").to_numpy()
+        whole, of = (
+            batch.num_rows,
+            {p: np.flatnonzero(partitions == p) for p in np.unique(partitions).tolist()},
+        )
+        for one, places in of.items():
+            falls = np.flatnonzero(np.diff(offsets[places], prepend=self._lasts.get(one, -1)) <= 0)
+            if falls.size and (first := int(places[falls[0]])) < whole:
+                whole, self.began_anew = first, one
+        kept = {p: places[places < whole] for p, places in of.items()}
+        self._lasts |= {p: int(offsets[places[-1]]) for p, places in kept.items() if places.size}
+        return batch.slice(0, whole)
+
+    def ends(self, reading: Reading) -> dict[int, int]:
+        """Return where the partitions end in the capture (next offsets)."""
+        if self.began_anew is None:
+            return dict(reading.until or {**reading.start, **reading.reached})
+        return {**reading.start, **{p: last + 1 for p, last in self._lasts.items()}}
+
+
+def _lacks(
+    admin: ClusterAdmin, topic: Topic, reading: Reading, rising: Rising, there: Mapping[int, int]
+) -> Lacks:
+    with suppress(DependencyError):
+        now = admin.topic(topic.name)
+        if rising.began_anew is not None or (now is not None and now.id != topic.id):
+            return Lacks(began_anew=rising.began_anew, other=True)
+    if reading.until is not None:
+        # Up to given ends all is read, or that was an error.
+        return Lacks()
+    return Lacks(_silent(admin, topic.name, reading), _unread(reading, there))
 
 
 def _silent(admin: ClusterAdmin, topic: str, reading: Reading) -> list[int]:

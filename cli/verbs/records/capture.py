@@ -17,6 +17,7 @@ from rebalance_monitor.coordinator.findings.wording import counted, ranges
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rebalance_monitor.cluster.captures.copying import Lacks
     from rebalance_monitor.cluster.clients.reader import Reading
 
 
@@ -57,15 +58,11 @@ def command(
     stop = stop_on_signals(keeps=False)
     line = Progress("captured")
     seen: list[Reading] = []
-    silent, unread = list[int](), 0
+    found: list[Lacks] = []
 
     def progress(reading: "Reading") -> None:
         seen[:] = [reading]
         line(reading.rows)
-
-    def lacks(partitions: list[int], offsets: int) -> None:
-        nonlocal silent, unread
-        silent, unread = partitions, offsets
 
     metadata = copy_topic(
         settings.kafka.client_properties(),
@@ -75,7 +72,7 @@ def command(
         probe_interval_s=settings.probe.interval.seconds if probe else None,
         ends_interval_s=settings.ends.interval.seconds if probe and settings.ends.enabled else None,
         progress=progress,
-        lacks=lacks,
+        lacks=found.append,
     )
     line.end()
     rows = seen[0].rows if seen else 0
@@ -83,12 +80,25 @@ def command(
     click.echo(f"{folder}: {rows:,} records of {counted(read, 'partition')}", err=True)
     if unled := lacking(metadata.topic, metadata.unled):
         click.echo(f"{folder} is not complete: {unled}", err=True)
-    if unread:
-        left = f"up to {counted(unread, 'record')} that were there at the start"
-        click.echo(f"{folder} ends before {left}", err=True)
-    if silent:
-        which = f"{counted(len(silent), 'partition')} of {metadata.topic} ({ranges(silent)})"
-        click.echo(f"{folder} may lack the newest records: no broker answers for {which}", err=True)
-    if unled or silent:
+    for lacks in found:
+        click.echo(_said(folder, metadata.topic, lacks), err=True, nl=False)
+    if unled or any(lacks.silent or lacks.other for lacks in found):
         return ExitCode.PROBLEMS
     return ExitCode.INTERRUPTED if stop.is_set() and (until_end or duration) else ExitCode.FINE
+
+
+def _said(folder: Path, topic: str, lacks: "Lacks") -> str:
+    """Say what a capture may lack, in lines; "" where it lacks nothing."""
+    said = []
+    if lacks.unread:
+        left = f"up to {counted(lacks.unread, 'record')} that were there at the start"
+        said.append(f"{folder} ends before {left}\n")
+    if lacks.silent:
+        which = f"{counted(len(lacks.silent), 'partition')} of {topic} ({ranges(lacks.silent)})"
+        said.append(f"{folder} may lack the newest records: no broker answers for {which}\n")
+    if lacks.began_anew is not None:
+        why = f"{topic} was made anew, or lost what had been read (partition {lacks.began_anew})"
+        said.append(f"{folder} ends where offsets began anew: {why}\n")
+    elif lacks.other:
+        said.append(f"{folder} may hold records of two topics: {topic} was made anew meanwhile\n")
+    return "".join(said)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.captures.capture import CaptureError, Metadata, read_capture, write_capture
 from rebalance_monitor.cluster.captures.captured import METADATA_KEY
-from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA
+from rebalance_monitor.cluster.captures.copying import Rising
+from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA, Reading
 from rebalance_monitor.coordinator.lag import ends
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -245,6 +246,16 @@ def test_a_damaged_sample_of_ends_ends_the_replay_with_a_sentence(tmp_path: Path
         file.write(line + b"\n")
     with pytest.raises(CaptureError, match=r"ends\.jsonl"):
         list(replay_capture(tmp_path / "c", DetectionSettings()))
+
+
+def test_records_are_taken_up_to_the_first_whose_offset_does_not_rise() -> None:
+    rows = numbered([(b"k", None, partition, 1, 0) for partition in (0, 1, 0, 1)])
+    rising, again = Rising(), numbered([(b"other", None, 1, 1, 0)])
+    assert rising.take(batch_of(rows)).num_rows == len(rows)
+    more = [{**rows[2], "offset": 2}, *again, {**rows[2], "offset": 3}]
+    assert rising.take(batch_of(more)).num_rows == 1
+    assert rising.began_anew == 1
+    assert rising.ends(Reading({0: 0, 1: 0, 2: 7})) == {0: 3, 1: 2, 2: 7}
 
 
 def test_repeated_offsets_within_a_partition_are_refused(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.dashboard.view.snapshot import Snapshot
 from rebalance_monitor.engine.replay.feeding import Feed
 from rebalance_monitor.lab.cluster.broker import LabBroker
+from rebalance_monitor.lab.cluster.node import wait_until
 
 pytestmark = pytest.mark.broker
 TOPIC = "capture-tests"
@@ -162,10 +163,30 @@ def test_a_capture_whose_brokers_are_away_at_its_end_keeps_what_it_has_and_says_
 def test_a_capture_that_is_over_before_it_has_read_what_was_there_says_how_much_it_lacks(
     servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for duration, lacks in (("1ms", True), ("6s", False)):
-        path = tmp_path / duration
-        assert run(["capture", str(path), "--bootstrap", servers, "--duration", duration]) == 0
+    for start, lacks in (("earliest", True), ("latest", False)):
+        path = tmp_path / start
+        command = ["capture", str(path), "--bootstrap", servers, "--from", start, "--duration", "0"]
+        assert run(command) == 0
         assert (f"{path} ends before up to " in capsys.readouterr().err) == lacks
+
+
+def test_a_capture_whose_topic_is_made_anew_meanwhile_says_so(
+    servers: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client, name, path = AdminClient({"bootstrap.servers": servers}), "made-anew", tmp_path / "c"
+    client.create_topics([NewTopic(name, 1, 1)])[name].result()
+
+    def make_anew() -> None:
+        client.delete_topics([name])[name].result()
+        assert wait_until(lambda: name not in client.list_topics(timeout=10).topics, 30)
+        client.create_topics([NewTopic(name, 1, 1)])[name].result()
+
+    anew = threading.Timer(4.0, make_anew)
+    anew.start()
+    command = ["capture", str(path), "--bootstrap", servers, "--set", f"source.topic={name}"]
+    assert run([*command, "--duration", "12s"]) == 1
+    anew.join()
+    assert f"{name} was made anew" in capsys.readouterr().err
 
 
 def test_a_capture_with_the_probe_is_replayed_with_the_lag_of_its_time(servers: str, tmp_path: Path) -> None:
