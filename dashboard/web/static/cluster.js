@@ -140,9 +140,12 @@ function hour(seen) {
 
 function monitor(seen) {
   const health = seen.health;
+  // It reads nothing then, so that nothing is left to read proves nothing.
+  const blind = seen.incidents.some((one) => one.kind === "monitor_degraded" && one.severity === "critical");
+  const [name, tone] = blind ? ["Blind", "bad"] : health.ready ? ["Caught up", "good"] : [health.shards ? "Catching up" : "Starting", "warn"];
   const fact = (name, value, title) => h("div", { title }, h("dt", {}, name), h("dd", { class: "num" }, value));
   return panel(null, { class: "stat monitor", "aria-label": "The monitor itself" },
-    h("div", { class: "figure" }, h("b", { class: health.ready ? "good" : "warn" }, health.ready ? "Caught up" : health.shards ? "Catching up" : "Starting"), h("span", {}, "the monitor itself")),
+    h("div", { class: "figure" }, h("b", { class: tone }, name), h("span", {}, "the monitor itself")),
     h("dl", { class: "facts" },
       fact("behind", health.behind_ms === null ? "–" : duration(health.behind_ms), "age of the newest batch"),
       fact("records to read", number(health.lag_records), "records of the topic that the monitor has not read yet"),

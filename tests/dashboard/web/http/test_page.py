@@ -52,6 +52,23 @@ def test_a_storm_appears_on_top_without_a_reload_and_goes_when_it_is_over(browse
         assert page.evaluate("window.same")
 
 
+def test_a_monitor_that_is_blind_is_not_said_to_have_caught_up(browser: Browser) -> None:
+    snapshot, at = small("orders"), known.T0
+    blind = {
+        phase: degraded_finding(
+            "c", Cause.BLIND, "no broker answers", opened_at=at, at=at, phase=phase, details={}
+        )
+        for phase in ("opened", "resolved")
+    }
+    with visiting(browser, snapshot) as made:
+        monitor = made.go().locator(".stat.monitor .figure")
+        expect(monitor).to_contain_text("Caught up")
+        snapshot.apply(Update(findings=[blind["opened"]], now=at, wall=at, batch=2))
+        expect(monitor).to_contain_text("Blind")
+        snapshot.apply(Update(findings=[blind["resolved"]], now=at + 1, wall=at + 1, batch=3))
+        expect(monitor).to_contain_text("Caught up")
+
+
 def test_a_storm_without_a_member_behind_a_third_of_it_names_no_worst_offender(browser: Browser) -> None:
     snapshot, opened = small("orders"), known.storm("orders", known.T0, share=0.33)
     snapshot.apply(Update(findings=[opened], now=known.T0, wall=known.T0, batch=2))
