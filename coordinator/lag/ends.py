@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-UNKNOWN = -1
-"""In place of an offset that no broker answered."""
+UNKNOWN, LARGEST = -1, 2**63 - 1
+"""In place of an offset that no broker answered, and the largest that there is."""
 
 A_SECOND = 50
 """Groups whose committed offsets are asked for at most in a second."""
@@ -86,6 +86,8 @@ def from_json(text: str) -> EndsSample:
 
 
 def _known(offsets: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+    if beyond := next((one for found in offsets.values() for one in found if one > LARGEST), None):
+        raise ValueError(f"{beyond} is no offset")
     return {topic: tuple(max(UNKNOWN, one) for one in found) for topic, found in offsets.items()}
 
 

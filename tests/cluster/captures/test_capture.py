@@ -239,7 +239,15 @@ def test_metadata_of_other_types_are_damaged(tmp_path: Path, line: str) -> None:
         read_capture(tmp_path / "x.parquet")
 
 
-@pytest.mark.parametrize("line", [b'{"at":"3"}', b"\xff\xfe", b'{"at":3,"partial":"\xff"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"at":"3"}',
+        b"\xff\xfe",
+        b'{"at":3,"partial":"\xff"}',
+        b'{"asked_at":1,"at":3,"latest":{"t":[99999999999999999999]}}',
+    ],
+)
 def test_a_damaged_sample_of_ends_ends_the_replay_with_a_sentence(tmp_path: Path, line: bytes) -> None:
     write_capture(tmp_path / "c", [], Metadata(), ends=['{"asked_at":1,"at":2}'])
     with (tmp_path / "c" / "ends.jsonl").open("ab") as file:
