@@ -94,7 +94,7 @@ def from_json(text: str) -> ProbeSample:
     body: dict[str, Any] = json.loads(text)
     sample = ProbeSample(
         at=int(body["at"]),
-        groups=tuple(RebalancingGroup(*seen) for seen in body["groups"]),
+        groups=tuple(_group(*seen) for seen in body["groups"]),
         leaders=tuple((int(p), int(broker), int(epoch)) for p, broker, epoch in body["leaders"]),
         brokers=tuple((int(broker), bool(answered)) for broker, answered in body["brokers"]),
         members={
@@ -106,3 +106,10 @@ def from_json(text: str) -> ProbeSample:
         took=int(body.get("took", 0)),
     )
     return with_short_names(sample)
+
+
+def _group(*words: object) -> RebalancingGroup:
+    texts = [word for word in words if isinstance(word, str)]
+    if len(texts) < len(words):
+        raise TypeError("a word about a group is no text")
+    return RebalancingGroup(*texts)

@@ -213,6 +213,15 @@ def test_a_damaged_sighting_is_named_by_its_line(tmp_path: Path, line: str) -> N
         list(read_capture(tmp_path / "c").sample_lines())
 
 
+def test_a_sighting_of_a_group_in_other_words_than_texts_ends_the_replay_with_a_sentence(
+    tmp_path: Path,
+) -> None:
+    line = '{"at":1,"groups":[["g","Empty",[1],""]],"leaders":[],"brokers":[]}'
+    write_capture(tmp_path / "c", [], Metadata(), [line])
+    with pytest.raises(CaptureError, match=r"sightings\.jsonl, line 1"):
+        list(replay_capture(tmp_path / "c", DetectionSettings()))
+
+
 def test_offsets_that_go_back_within_a_partition_are_refused(tmp_path: Path) -> None:
     rows = numbered([(b"a", None, 0, 1, 0)] * 3)
     pq.write_table(pa.Table.from_batches([batch_of([rows[0], rows[2], rows[1]])]), tmp_path / "x.parquet")
