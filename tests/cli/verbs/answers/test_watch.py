@@ -27,7 +27,7 @@ from rebalance_monitor.lab.cluster.broker import LabBroker
 from rebalance_monitor.lab.cluster.node import wait_until
 from tests.chaos.support.rig import Rig
 from tests.cli.verbs.records.test_capture import come_and_go
-from tests.engine.support.halves import halves
+from tests.engine.support.halves import PARTITIONS, halves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -233,6 +233,32 @@ def test_partitions_that_no_broker_leads_are_said_and_watched_as_soon_as_one_doe
             process.send_signal(signal.SIGINT)
             told = process.stderr.read()
         assert process.returncode == ExitCode.FINE, told
+
+
+@pytest.mark.slow
+def test_partitions_that_lose_their_leader_are_said_until_they_have_one_again(tmp_path: Path) -> None:
+    shown = tmp_path / "shown"
+    with halves() as half:
+        group, rig = half.group("stays-away", there=True), Rig(half.cluster.bootstrap, tmp_path, copies=3)
+        rig.pulse(group)
+        command = [PROGRAM, "watch", "--bootstrap", rig.bootstrap, "-o", "jsonl"]
+        with (
+            shown.open("w") as out,
+            subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True) as process,
+        ):
+            assert process.stderr is not None
+            next(line for line in process.stderr if f"{PARTITIONS} partitions, " in line)
+            half.kill()
+            assert wait_until(lambda: _blind(shown) == ["opened"], PATIENCE_S)
+            half.start()
+            assert wait_until(lambda: _blind(shown) == ["opened", "resolved"], PATIENCE_S)
+            rig.pulse(group)
+            assert wait_until(lambda: _generations(shown, group) == [3], PATIENCE_S)
+            process.send_signal(signal.SIGINT)
+            told = process.stderr.read()
+        assert process.returncode == ExitCode.FINE, told
+        which = f"{len(half.partitions)} partitions of __consumer_offsets ({ranges(half.partitions)})"
+        assert f"no broker leads {which}" in shown.read_text()
 
 
 @pytest.mark.slow
