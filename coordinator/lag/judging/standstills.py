@@ -143,7 +143,7 @@ class Standstills:
                 # No member is assigned it, so none stands still.
                 continue
             verdict = windows.judge(track, lag.at, reader.owner, least, settings.falling_behind_ms, every)
-            if verdict in _STANDS_STILL and _is_early(track, consumed, settled, lag.at):
+            if verdict in _STANDS_STILL and _is_early(track, reader.owner, consumed, settled, lag.at):
                 continue
             if verdict is Verdict.BEHIND and (
                 one.waits_for_transaction or _keeps_up(one, windows.window(track, reader.owner, least, every))
@@ -297,12 +297,14 @@ def _keeps_up(one: PartitionLag, wide: int) -> bool:
     return one.age_ms is not None and one.age_ms < wide
 
 
-def _is_early(track: Track, consumed: Consumed, settled: int, at: int) -> bool:
+def _is_early(track: Track, owner: windows.Owner, consumed: Consumed, settled: int, at: int) -> bool:
     """Whether the partition was not committed since the group settled (ms), and need not have been by `at`.
 
-    Members commit as they join and leave, which shows nothing of how often they do in between.
+    Members commit as they join and leave, which shows nothing of how often they do in between. Nor does the
+    only commit of a member: how long records had waited for it is chance.
     """
-    if track.committed > settled:
+    once = owner.committed >= 0 > owner.cadence
+    if track.committed > settled and not once:
         return False
     slowest = consumed.slowest(settled)
     return at - track.grown < (UNPROVEN_MS if slowest < 0 else windows.COMMITS * slowest)

@@ -200,6 +200,22 @@ def test_a_group_that_commits_every_five_minutes_is_not_accused_after_a_rolling_
     assert [one.severity for one in world.of(Kind.CONSUMPTION_STOPPED)] == [Severity.CRITICAL]
 
 
+@pytest.mark.parametrize(("cadence", "found"), [(-1, 0), (5_000, 1)])
+def test_a_member_that_has_committed_once_has_no_interval_yet(cadence: int, found: int) -> None:
+    """Records had waited for a moment when it committed: another may take it as long as others take."""
+    world = World()
+    world.run(3)
+    said = summary() | {"at": world.at - 1}
+    said["member_list"][1]["cadence_ms"] = cadence
+    world.run(1, said=said)
+    for _ in range(4):
+        world.run(5, reads=(), said=said)
+        world.run(1, reads=(0, 1), said=said)
+    assert len(world.of(Kind.CONSUMPTION_STOPPED)) == found
+    world.run(100, reads=(0, 1), said=said)
+    assert len(world.of(Kind.CONSUMPTION_STOPPED)) == 1
+
+
 def test_a_group_that_commits_nothing_after_a_rebalance_is_found_out_all_the_same() -> None:
     world = World()
     world.run(30)
