@@ -46,24 +46,33 @@ class Ends(Protocol):
 def with_work(one: Departed, ended: int, owned: int, ends: Ends, group: str) -> Departed:
     """Return the member of `group` with what the ends say of its work before `ended` (ms).
 
-    `owned`: how many partitions it had. One that commits unchanged offsets again needs no record to commit.
+    `owned`: how many partitions it had. One that commits unchanged offsets again needs no record to commit;
+    where none waited, that its offsets did not move says nothing.
     """
-    if one.work != MAYBE_WORK or not one.places or one.trace.idle:
+    if one.work != MAYBE_WORK or not one.places or (one.trace.idle and not one.unmoved):
         return one
     since = ended - one.last_active
     times = [ends.next_at(topic, number, offset, since) for topic, number, offset in one.places]
     known = [at for at in times if at is not None]
     waited = [at for at in known if 0 <= at <= ended]
+    if one.trace.idle:
+        until = min(waited, default=_none_until(known, owned, ends, group))
+        return one if until is None or ended - until >= one.session else replace(one, unmoved=0)
     if waited:
         # Its coordinator may have been away for longer than no record waited.
         lull = max(one.lull, min(waited) - since)
         return replace(one, work=HAD_WORK, lull=lull, usual_lull=_usual_lull(one, since, ends))
-    until = min(map(abs, known)) if len(known) == owned else ends.quiet_at(group)
+    until = _none_until(known, owned, ends, group)
     if until is None:
         return one
     if ended - until < _unsuspicious(one):
         return replace(one, work=NO_WORK)
     return replace(one, lull=max(one.lull, until - since), usual_lull=_usual_lull(one, since, ends))
+
+
+def _none_until(known: list[int], owned: int, ends: Ends, group: str) -> int | None:
+    """Return until when (ms) no record had waited; None if that is not known."""
+    return min(map(abs, known)) if len(known) == owned else ends.quiet_at(group)
 
 
 def _usual_lull(one: Departed, since: int, ends: Ends) -> int:

@@ -128,6 +128,14 @@ def test_the_silence_of_a_member_that_commits_when_idle_tells_of_itself(came: in
     assert with_work(one, AT, 1, ends(came), "g") == one
 
 
+@pytest.mark.parametrize(("came", "unmoved"), [(-1, 0), (30_000, 0), (S + 200, 1)])
+def test_commits_without_progress_say_nothing_while_no_record_waits(came: int, unmoved: int) -> None:
+    """aiokafka goes on committing in a stall, and where there is nothing to read."""
+    trace = Trace(1_500, (5_000,) * 8, idle=True, commits=400)
+    one = silent(trace=trace, family="aiokafka", unmoved=1)
+    assert with_work(one, AT, 1, ends(came), "g").unmoved == unmoved
+
+
 def test_a_silence_without_waiting_records_accuses_no_member() -> None:
     told = judged(silent(), ends(-1))
     assert sure(told, Cause.SESSION_TIMEOUT) < SETTINGS.attribution_confidence
