@@ -59,5 +59,18 @@ def test_a_run_goes_on_where_the_last_one_stopped(tmp_path: Path) -> None:
 
 def test_the_report_bounds_the_rate_by_what_was_counted() -> None:
     quiet, false = Quiet(1, 24_000.0, 0, {}), Quiet(2, 0.0, 0, {"session_timeout": 1})
-    assert report([quiet]).endswith("none; at most 3.00; critical: 0")
+    assert "none; at most 3.00; critical: 0." in report([quiet])
     assert "session_timeout 1 (1.0); at most 4.74" in report([quiet, false])
+
+
+def test_groups_are_counted_by_closes_where_they_were_closed_and_by_hours_before() -> None:
+    said = report([Quiet(1, 240_000.0, 0, {}, closed=4_000, at_close=1, before=5)])
+    assert "1 as they were closed, in 1,000 0.25, at most 1.19" in said
+    assert "5 before, in 1,000 group-days 0.50, at most 1.05" in said
+    assert said.endswith("closed once a day 0.75 in 1,000 group-days")
+
+
+def test_a_member_that_closes_while_its_broker_is_away_does_expire() -> None:
+    kept = played(2_701_020, groups=100)
+    assert (kept.false, kept.at_close, kept.before) == ({}, 0, 0)
+    assert kept.removed > 1
