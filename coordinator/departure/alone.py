@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.departure import timers
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import (
-    APART_MS,
+    CLOSED_MS,
     EVENTS,
     EVENTS_OF,
     SOON_MS,
@@ -97,7 +97,7 @@ def _by_one_event(
     by: Fitted,
 ) -> list[list[float]]:
     """Mix in that one event took the last members of an epoch-based group; others departed long before."""
-    near = max(APART_MS) + max(beats)
+    near = max(CLOSED_MS) + max(beats)
     among = [place for place, age in enumerate(evidence.apart) if 0 <= age <= near]
     first = max([evidence.apart[place] for place in among], default=0)
     far = max(by.apart, float(evidence.deadline))
@@ -112,8 +112,8 @@ def _by_one_event(
     for way, places in EVENTS_OF.items():
         for place in places if len(among) >= _SEVERAL else ():
             relative = [each[one].events[place] / each[one].total for one in among]
-            share = by.one_event * shares[way] * EVENTS[place].share(by) / len(APART_MS)
-            for least, (more, weight) in product(APART_MS, _spreads(way, max(beats), by)):
+            share = by.one_event * shares[way] * EVENTS[place].share(by) / len(CLOSED_MS)
+            for least, (more, weight) in product(CLOSED_MS, _spreads(way, max(beats), by)):
                 if first <= least + more and min(relative) > 0:
                     odds = sum(map(log, relative)) - (len(among) - 1) * log(least + more) - usual
                     events.append((way, log(share * weight) + odds))
@@ -163,7 +163,7 @@ def _likely(
     if one.trace.last < 0 and one.since > one.session + length:
         # It had not just joined: nor had the others that the event took.
         over[Way.DIED] /= 1 - timers.at_once(one, beat, by)
-    return _Likely(found, total, [prior[way] / shares[way] * over[row] for row, way, _ in EVENTS])
+    return _Likely(found, total, [prior[one.way] / shares[one.way] * over[one.waits] for one in EVENTS])
 
 
 def _within(rows: Sequence[Wait], one: Departed, way: Way, length: float) -> float:

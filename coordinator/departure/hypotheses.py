@@ -138,28 +138,34 @@ def places(count: int) -> Places:
     return found
 
 
+CLOSED_MS = tuple([300.0 * 1.25**step for step in range(19)])
+"""Within how long members are closed, at once or one after the other: any of these is as likely."""
+
+_DIED_MS = (300.0, 3_000.0, 15_000.0)
+
+
 class Event(NamedTuple):
     """What may take all of a group at once. `waits`: the way whose waits each member's last commit shows.
 
-    `way`: the way in which all depart. `share`: how often it is so, of all such events.
+    `way`: the way in which all depart. `share`: how often it is so, of all such events. `within`: how long
+    (ms) it takes: any of these is as likely.
     """
 
     waits: Way
     way: Way
     share: Callable[[Fitted], float]
+    within: tuple[float, ...] = CLOSED_MS
 
 
 EVENTS = (
     # All commit as they close, if there is something to commit, or none does: that is the application's.
     Event(Way.LEFT, Way.LEFT, lambda by: by.closes_by_hand),
     Event(Way.UNJOINED, Way.LEFT, lambda by: 1 - by.closes_by_hand),
-    Event(Way.DIED, Way.DIED, lambda by: by.all_died),
+    Event(Way.DIED, Way.DIED, lambda by: by.all_died, _DIED_MS),
 )
 EVENTS_OF = {Way.LEFT: (0, 1), Way.DIED: (2,)}
 """Way -> places of its events."""
 
-APART_MS = (300.0, 3_000.0, 15_000.0)
-"""Within how long one event takes all members: any of these is as likely."""
 
 UNMOVED = 2
 """`Departed.unmoved` where siblings moved."""
@@ -341,6 +347,7 @@ def rates_beside(
             alone=alone and bool(one.returned),
             follows=alone and evidence.withheld and not evidence.joined,
             followed=one.followed,
+            row=0.0 if alone else by.one_event,
         )
         for one in some
     ]
@@ -373,12 +380,14 @@ def _rates(
     alone: bool,
     follows: bool,
     followed: bool,
+    row: float,
 ) -> Rates:
     """Return how often others depart beside a member with that session timeout.
 
     `alone`: no other departed, and a newcomer has taken its place. `follows`: the phase follows from the
     generation before, and no other departed or came: nothing befell any other. `followed`: its place had been
-    taken before, because it had died or stalled: any time of its session ago, or of its poll interval.
+    taken before, because it had died or stalled: any time of its session ago, or of its poll interval. `row`:
+    how often members that are closed apart are closed one after the other.
     """
     soon = np.array(tried, float)[:, None] + SOON_MS
     together = np.full((len(Way), 1, 1), 0.0 if follows else by.together)
@@ -391,6 +400,12 @@ def _rates(
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
     rate = near * _share_below(grid, soon) + apart * _share_below(grid, far)
+    if row:
+        most = np.array(CLOSED_MS)[:, None]
+        later = row * (1 - together[Way.LEFT]) * (_share_below(grid, most) / most).mean(axis=0)
+        apart = np.repeat(apart, len(grid.width), axis=2)
+        apart[Way.LEFT] += later
+        rate[Way.LEFT] += later
     if any_time:
         late = (1 - together[Way.DIED]) / deadline
         apart[Way.DIED] += any_time * (late - apart[Way.DIED])
@@ -400,20 +415,25 @@ def _rates(
 
 
 def likely_events(shares: Sequence[float], by: Fitted) -> Array:
-    """Return how likely each of `EVENTS` takes all at first, within any of `APART_MS`."""
-    weights = [by.one_event * shares[event.way] * event.share(by) / len(APART_MS) for event in EVENTS]
+    """Return how likely each of `EVENTS` takes all at first, within any of the times that it may take."""
+    weights = [by.one_event * shares[event.way] * event.share(by) / len(event.within) for event in EVENTS]
     return np.array(weights)
 
 
 @lru_cache(maxsize=_CACHED)
 def rates_of_event(grid: Cells, count: int) -> tuple[Array, Array]:
-    """Return the logarithm of how likely one event takes so many members, by cell, and a ratio.
+    """Return the logarithm of how likely each of `EVENTS` takes so many members, by cell, and a ratio.
 
-    The first, which began the phase, is taken for sure, and each other one (per ms) within one of `APART_MS`.
+    The first, which began the phase, is taken for sure, and each other one (per ms) within one of its times.
     One event is as likely for many as for one. The ratio: how likely all of them are others, against all but
     one.
     """
-    most = np.array(APART_MS)[:, None]
+    each = [_rate_of_event(grid, count, event.within) for event in EVENTS]
+    return np.array([rate for rate, _ in each])[:, None], np.array([sooner for _, sooner in each])[:, None]
+
+
+def _rate_of_event(grid: Cells, count: int, within: tuple[float, ...]) -> tuple[Array, Array]:
+    most = np.array(within)[:, None]
     logs = np.log(np.maximum(_share_below(grid, most) / most, _LEAST))
     top = logs.max(axis=0)
     rest = np.exp((count - 1) * (logs - top))

@@ -100,7 +100,7 @@ def _finally(one: Departed, intervals: Intervals, client: Client, by: Fitted) ->
 
 def _closing(intervals: Intervals, share: float, by: Fitted) -> list[Wait]:
     """Return how long after such a commit it has closed; `share`: how likely it made one."""
-    last = (1 - intervals.idle) * share * intervals.extra
+    last = intervals.last * share * intervals.extra
     # Both may be of the same millisecond.
     return [
         (-SLACK_MS, _CLOSE_MS, last * (1 - by.closes_slowly)),
@@ -177,7 +177,7 @@ def _closed(
         return expired
     last = _finally(one, intervals, client, by)
     closing = scaled(_closing(intervals, last, by), by.closed, one.session)
-    rest = 1 - by.closed * (1 - intervals.idle) * last
+    rest = 1 - by.closed * intervals.last * last
     return [[*closing, *scaled(waits, rest)] for waits in expired]
 
 
@@ -335,7 +335,10 @@ def _waits_after_poll(
         + _ended(scaled(usual + late, 1 - at_once - amid), one.session, min(beat, MODERN_MS))
         for late, beat in zip(noticed, beats, strict=True)
     ]
-    return [*scaled(usual, at_once), (limit, limit + one.session, amid)], kept
+    ended = [(limit, limit + one.session, amid * (1 - intervals.idle))]
+    return scaled(usual, at_once) + ended + _ended(
+        scaled(intervals.pauses, amid, limit), one.session, one.session
+    ), kept
 
 
 def _ended(waits: Sequence[Wait], session: float, beat: float) -> list[Wait]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WORK
+from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WORK, NO_WORK
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,8 +95,9 @@ class Intervals(NamedTuple):
     """Commit intervals of one member.
 
     `gaps`: up to four of its last intervals (ms) with their weights. `idle`: how likely it had nothing to
-    commit, for up to `life` (ms). `timer`: how likely a timer decides when it commits: its intervals are then
-    multiples of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
+    commit, for up to `life` (ms). `last`: how likely it had something to commit as it closed, if its last
+    commit was that one. `timer`: how likely a timer decides when it commits: its intervals are then multiples
+    of one. `usual`: the median interval. `extra`: how much likelier its last interval is where its
     last commit was one that its timer did not ask for. `lull`: for how long (ms) it could commit nothing
     after its last commit. The time since its last commit, at any moment, is the mixture of `working`, where
     it had work, and `pauses`, where it had nothing to commit.
@@ -104,6 +105,7 @@ class Intervals(NamedTuple):
 
     gaps: tuple[tuple[float, float], ...]
     idle: float
+    last: float
     life: float
     timer: float
     usual: float
@@ -148,6 +150,8 @@ def of_departed(
     if one.work == MAYBE_WORK and not one.trace.idle:
         idle = idle * idler / (1 - idle + idle * idler)
     extra = _extra(one.trace.gaps, by)
+    # That no record came since its last commit does not say that none had come before it.
+    last = 1 - (min(idle, by.idle_unseen) if one.work == NO_WORK and own else idle)
     # One that acknowledges an epoch goes on with its work: its commits show for how long at least.
     life = max(one.since, one.trace.last + sum(own)) if one.trace.last > one.since else one.since
     return _intervals(
@@ -160,6 +164,7 @@ def of_departed(
         young=young,
         lull=one.lull,
         usual_lull=one.usual_lull,
+        last=last,
     )
 
 
@@ -213,17 +218,19 @@ def _intervals(
     young: bool = False,
     lull: int = 0,
     usual_lull: int = 0,
+    last: float = 0.0,
 ) -> Intervals:
     """Pick intervals; `own`: the last of the member, in order of length; `orders`: all of them."""
     known = own if len(own) >= _ENOUGH else sorted([*own, *(siblings or _USUAL_MS)])
-    last = len(known) - 1
-    picked = known if last < _PICKED else [known[place * last // (_PICKED - 1)] for place in _PLACES]
+    longest = len(known) - 1
+    picked = known if longest < _PICKED else [known[place * longest // (_PICKED - 1)] for place in _PLACES]
     longer = [max(_LEAST_MS, gap) * _LONGER + SLACK_MS for gap in picked]
     total = sum(longer)
     gaps, lived = tuple([(gap, gap / total) for gap in longer]), max(float(life), 1_000.0)
     return Intervals(
         gaps,
         idle,
+        last,
         lived,
         _timed(own) if len(own) >= _ENOUGH else 0.5,
         float(known[len(known) // 2]),
@@ -276,14 +283,17 @@ def _grown(
 ) -> tuple[list[Wait], list[Wait]]:
     """Return the same of any other member; `orders`: all of its intervals, none where they are too few.
 
-    Its intervals contain lulls already: one that lasts as usual makes no interval longer.
+    Its intervals contain lulls already: one that lasts as usual makes no interval longer. But it commits only
+    after the work that the lull's end brings. That takes no longer than its shortest interval, nor than by
+    how much these differ.
     """
     works = 1 - idle
     # A pause is as likely of the order of its intervals as of that of its life.
     pause = min(life, _PAUSE * gaps[-1][0])
     known = min(lull, usual_lull)
-    each = orders or gaps
-    working = [(0.0, gap + lull - min(known, gap), works * weight) for gap, weight in each]
+    each, shortest = orders or gaps, gaps[0][0]
+    after = lull + min(shortest, gaps[-1][0] - shortest) if lull > shortest else 0.0
+    working = [(0.0, max(gap + lull - min(known, gap), after), works * weight) for gap, weight in each]
     return working, [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
 
 
@@ -306,28 +316,39 @@ def _extra(gaps: Sequence[int], by: Fitted) -> float:
     before = gaps[:-1]
     if len(before) < _ENOUGH:
         return 1.0
-    median = sorted(before)[len(before) // 2]
-    beat = max(median, 1)
+    beat, _ = _beat_of(sorted(before))
     # How far (ms) each is from a multiple of the usual one.
-    *apart, off = [abs(gap - (round(gap / beat) or 1) * median) for gap in gaps]
-    width = max(_KEEPS * median, SLACK_MS, 2.0 * sorted(apart)[len(apart) // 2])
+    *apart, off = [abs(gap - (round(gap / beat) or 1) * beat) for gap in gaps]
+    width = max(_KEEPS * beat, SLACK_MS, 2.0 * sorted(apart)[len(apart) // 2])
     by_chance = by.same_beat + (1 - by.same_beat) * min(2 * width / beat, 1.0)
     kept = (sum([one <= width for one in apart]) + 0.5) / (len(before) + 1)
     return by_chance / kept if off <= width else (1 - by_chance) / (1 - kept)
 
 
 def _timed(own: Sequence[int]) -> float:
-    """How likely a timer decides: intervals of one are whole multiples of the usual one.
+    """How likely a timer decides: its intervals are whole multiples of one. `own`: in order of length."""
+    return (_beat_of(own)[1] + 1) / (len(own) + 2)
 
-    `own`: in order of length.
+
+def _beat_of(own: Sequence[int]) -> tuple[int, int]:
+    """Return the interval (ms) of which most others are whole multiples, and how many are.
+
+    `own`: in order of length. It is the usual one, or the shortest: where records come seldom, most are
+    longer than a timer asks for.
     """
-    # Commits of one millisecond are 0 ms apart.
-    median = max(own[len(own) // 2], 1)
+    usual, shortest = max(own[len(own) // 2], 1), max(own[0], 1)
+    near = _multiples(own, usual)
+    if near == len(own) or (more := _multiples(own, shortest)) <= near:
+        return usual, near
+    return shortest, more
+
+
+def _multiples(own: Sequence[int], beat: int) -> int:
     near = 0
     for gap in own:
-        times = gap / median
+        times = gap / beat
         near += abs(times - (round(times) or 1)) < _MULTIPLE
-    return (near + 1) / (len(own) + 2)
+    return near
 
 
 def until_rejoined(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]:

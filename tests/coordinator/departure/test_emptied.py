@@ -8,7 +8,14 @@ from random import Random
 import pytest
 from msgspec.structs import replace as changed
 
-from rebalance_monitor.coordinator.departure.evidence import HAD_WORK, MAYBE_WORK, Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import (
+    HAD_WORK,
+    MAYBE_WORK,
+    NO_WORK,
+    Departed,
+    Evidence,
+    Trace,
+)
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.lab.simulator import draw_plan, simulate
@@ -132,6 +139,37 @@ def test_topics_without_records_leave_all_members_without_work_at_once() -> None
         for work in (MAYBE_WORK, HAD_WORK)
     )
     assert unknown < 0.6 < SURE < worked
+
+
+def test_a_last_commit_as_it_closed_is_told_from_a_timer_s_where_records_come_seldom() -> None:
+    """A timer of 30 s finds something to commit every other time: most intervals are longer than it."""
+    gaps = (150_028, 60_021, 30_005, 90_021, 150_040, 120_012, 90_015, 4_973)
+    one = Departed(30_000, 90_000, 900_000, Trace(1, gaps, commits=19), "librdkafka", work=NO_WORK)
+    assert explain(_closed(one)).ways[0][LEFT] > SURE
+
+
+def test_a_record_that_has_just_come_after_a_usual_lull_need_not_be_committed_yet() -> None:
+    """Batches take a quarter of a minute, and records come once in one: it waits for them, then works."""
+    gaps = (15_883, 16_701, 65_939, 16_316, 26_298, 25_187, 17_204, 33_401)
+    lull = {"work": HAD_WORK, "lull": 66_063, "usual_lull": 115_060}
+    others = [
+        Departed(45_000, 60_000, 900_000, Trace(last, gaps, commits=40), "java") for last in (7_272, 16_885)
+    ]
+    one = Departed(45_000, 60_000, 900_000, Trace(70_202, gaps, commits=51), "java", **lull)
+    assert explain(_closed(one, *others)).ways[0][DIED] < 0.6
+    late = changed(one, trace=Trace(112_000, gaps, commits=51))
+    assert explain(_closed(late, *others)).ways[0][DIED] > SURE
+
+
+def test_members_that_are_closed_one_after_the_other_left_though_some_stay() -> None:
+    """Nothing is produced: nine of ten closed within six seconds, as their generation's heartbeats go on."""
+    removed = [(2_971, 5_871)] * 3 + [(471, 3_371)] * 4 + [(0, 871)] * 2
+    gone = tuple(
+        Departed(45_000, 120_000, 1_571_120, Trace(1_550_000, (), commits=1), "librdkafka", removed=at)
+        for at in removed
+    )
+    evidence = Evidence(1_571_079, 0, gone, (), 1, 0, 120_000, 45_000, phase=(2_971, 5_871))
+    assert max(ways[DIED] for ways in explain(evidence).ways) < SURE
 
 
 def _closed(*gone: Departed) -> Evidence:
