@@ -396,20 +396,21 @@ def replaced(
 ) -> tuple[Array, Array]:
     """Return how likely a client that its process has replaced held the phase, by when it was replaced.
 
-    The new one's join began the phase, soon after the old one's last poll: as soon as it can, or later.
-    First (per ms, by cell between the `edges`) that the old one left as its interval had passed. Then that
-    the join deadline came before: as long after the new one's join, while the old one saw its breach a
+    The new one's join began the phase after the old one's last poll: as soon as it can, later, or at any
+    time. First (per ms, by cell between the `edges`) that the old one left as its interval had passed. Then
+    that the join deadline came before: as long after the new one's join, while the old one saw its breach a
     `notice` too late.
     """
-    limit, client, at_once = one.poll_interval or one.rebalance, client_of(one), by.replaced_at_once
+    limit, client = one.poll_interval or one.rebalance, client_of(one)
     first, least = deadline <= limit, by.replaced_least
-    soon = ((by.replaced_soon, at_once), (max(by.replaced_late, 1.2 * one.usual), 1 - at_once))
+    shares = by.replaced_at_once, 1 - by.replaced_at_once - by.replaced_any, by.replaced_any
+    times = by.replaced_soon, max(by.replaced_late, 1.2 * one.usual), float(limit)
     left, late = [], []
     for notice in tried if client.at_beat else (client.notice,):
         until, missed, over = limit + notice * (not first), 0.0, np.zeros(len(edges))
         if first:
             until = min(until, limit + max(notice - least, 0.0))
-        for within, share in soon:
+        for within, share in zip(times, shares, strict=True):
             later = share * first * _later(notice, least, within)
             missed, since = missed + later, limit - within
             over += (share - later) / (until - since) * np.minimum(np.maximum(edges, since), until)

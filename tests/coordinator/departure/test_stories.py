@@ -110,3 +110,16 @@ def test_a_client_that_was_replaced_at_once_is_removed_at_the_deadline_or_leaves
     assert found.ways[0][Way.STALLED] + found.ways[0][Way.UNJOINED] >= SURE
     assert (max(found.ways[0]) >= SURE) is surely
     assert way is None or found.ways[0][way] >= SURE
+
+
+@pytest.mark.parametrize("family", ["java", "kafka-python", "librdkafka"])
+@pytest.mark.parametrize("paused", [5_000, 12_000, 30_000])
+def test_a_client_that_was_replaced_after_a_pause_left_as_its_own_interval_was_over(
+    family: str, paused: int
+) -> None:
+    """The process waited between the last poll of the old client and the join of the new one."""
+    long = 120_000
+    length = long - paused
+    one = departed(long + 900, 10_000, long, family=family, returned=layout.SAME_PLACE)
+    found = explain(held_for(length, one, phase=(length - 700, length + 600)))
+    assert found.ways[0][Way.STALLED] >= SURE
