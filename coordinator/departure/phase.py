@@ -404,12 +404,12 @@ def replaced(
     limit, client = one.poll_interval or one.rebalance, client_of(one)
     first, least = deadline <= limit, by.replaced_least
     shares = by.replaced_at_once, 1 - by.replaced_at_once - by.replaced_any, by.replaced_any
-    times = by.replaced_soon, max(by.replaced_late, 1.2 * one.usual), float(limit)
+    soon = by.replaced_soon
+    times = soon, max(by.replaced_late, 1.2 * one.usual), max(soon, float(limit))
     left, late = [], []
     for notice in tried if client.at_beat else (client.notice,):
-        until, missed, over = limit + notice * (not first), 0.0, np.zeros(len(edges))
-        if first:
-            until = min(until, limit + max(notice - least, 0.0))
+        until = limit + (min(notice - least, 0.0) if first else notice)
+        missed, over = 0.0, np.zeros(len(edges))
         for within, share in zip(times, shares, strict=True):
             later = share * first * _later(notice, least, within)
             missed, since = missed + later, limit - within
@@ -421,6 +421,8 @@ def replaced(
 
 def _later(notice: float, least: float, most: float) -> float:
     """Return how often a time of up to `notice` is longer than one between `least` and `most` (all ms)."""
+    if notice <= least:
+        return 0.0
     if notice >= most:
         return 1 - (least + most) / (2 * notice)
-    return max(notice - least, 0.0) ** 2 / (2 * notice * (most - least))
+    return (notice - least) ** 2 / (2 * notice * (most - least))

@@ -123,3 +123,15 @@ def test_a_client_that_was_replaced_after_a_pause_left_as_its_own_interval_was_o
     one = departed(long + 900, 10_000, long, family=family, returned=layout.SAME_PLACE)
     found = explain(held_for(length, one, phase=(length - 700, length + 600)))
     assert found.ways[0][Way.STALLED] >= SURE
+
+
+@pytest.mark.parametrize("family", ["java", "kafka-python", "librdkafka"])
+@pytest.mark.parametrize("session", [1, 100, 300])
+@pytest.mark.parametrize("limit", [0, 1, 100, 350])
+def test_a_replaced_client_with_timeouts_that_no_client_has_is_explained(
+    family: str, session: int, limit: int
+) -> None:
+    """A forged record may name them."""
+    one = departed(60, session, limit, family=family, returned=layout.SAME_PLACE)
+    found = explain(held_for(max(limit, 1), one, phase=(50, 650)))
+    assert sum(found.ways[0]) == pytest.approx(1.0)
