@@ -80,7 +80,8 @@ class Client(NamedTuple):
     heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
     interval with its heartbeats alone; others see one up to `notice` (ms) later. `unpolled`: it may rejoin
     without a poll of its application. `ends_fetch`: it awaits the answer to its fetch before it leaves, for
-    so long (ms) at most, and commits nothing meanwhile.
+    so long (ms) at most, and commits nothing meanwhile. `joins`: how soon (ms, at least and at most) a new
+    client joins that its process has put in the place of another, after the last poll of that one.
     """
 
     background: float
@@ -95,6 +96,7 @@ class Client(NamedTuple):
     unpolled: bool = False
     notice: float = 500.0
     ends_fetch: float = 0.0
+    joins: tuple[float, float] = (100.0, 350.0)
 
 
 # Java's heartbeat thread looks each retry.backoff.ms, librdkafka's timer twice a second.
@@ -106,7 +108,7 @@ CLIENTS: dict[str, Client] = {
     "streams": _IN_POLL,
     "streams-1071": _IN_POLL,
     "kafka-python": _IN_POLL._replace(at_beat=True),
-    "librdkafka": Client(0.5, 0.3, 0.2, 1.0, unpolled=True),
+    "librdkafka": Client(0.5, 0.3, 0.2, 1.0, unpolled=True, joins=(50.0, 150.0)),
     "librdkafka-848": Client(0.5, 0.3, 0.2, 1.0, holds=True),
     "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True, unpolled=True),
     "sarama": _GO,

@@ -402,9 +402,8 @@ def replaced(
     `notice` too late.
     """
     limit, client = one.poll_interval or one.rebalance, client_of(one)
-    first, least = deadline <= limit, by.replaced_least
+    first, (least, soon) = deadline <= limit, client.joins
     shares = by.replaced_at_once, 1 - by.replaced_at_once - by.replaced_any, by.replaced_any
-    soon = by.replaced_soon
     times = soon, max(by.replaced_late, 1.2 * one.usual), max(soon, float(limit))
     left, late = [], []
     for notice in tried if client.at_beat else (client.notice,):

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 HELD = frozenset(
     (
         *("left", "died", "stalled", "unjoined", "unsynced", "unknown"),
-        *("replaced_at_once", "replaced_least", "replaced_soon", "replaced_late", "replaced_any"),
+        *("replaced_at_once", "replaced_late", "replaced_any"),
         *("one_event", "all_died", "died_stalled"),
     )
 )
