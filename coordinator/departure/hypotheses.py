@@ -250,20 +250,21 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     if expires_closed(one):
         prior[Way.DIED] += prior[Way.LEFT] * (1 - by.never_leaves)
         prior[Way.LEFT] *= by.never_leaves
-    if one.returned:
+    left_behind = one.lived_on and one.returned == SAME_PLACE
+    if one.returned and not left_behind:
         # A process that is back was closed or died: a stalled one comes back when its stall is over, or with
         # another client in the same process.
         back = by.moved if one.returned == ELSEWHERE else by.returned
         prior[Way.STALLED] *= back
         prior[Way.UNJOINED] *= back
-    if one.followed or (one.lived_on and one.returned == SAME_PLACE):
+    if one.followed or left_behind:
         # Its process goes on with another client and has let go of this one: nobody closes it.
         prior[Way.LEFT] *= by.never_leaves
     # Nobody closes one that was left behind, until its process ends.
     prior[Way.LEFT] *= 1 - (1 - by.never_leaves) * _left_behind(one, by)
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
-    if one.lived_on and not one.returned:
+    if one.lived_on:
         # It died in the midst of a stall, and stalls are as rare as they are.
         prior[Way.DIED] = min(prior[Way.DIED], shares[Way.STALLED])
     elif one.heard >= 0 and one.last_active - one.heard > 2 * one.usual >= 0:

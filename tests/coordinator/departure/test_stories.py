@@ -9,6 +9,7 @@ from rebalance_monitor.coordinator.departure import evidence as layout
 from rebalance_monitor.coordinator.departure.evidence import Trace
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.findings.finding import CLAIMED
 from tests.coordinator.departure.test_model import SURE, departed, held_for, rebalance, steady, way
 
 
@@ -123,6 +124,16 @@ def test_a_client_that_was_replaced_after_a_pause_left_as_its_own_interval_was_o
     one = departed(long + 900, 10_000, long, family=family, returned=layout.SAME_PLACE)
     found = explain(held_for(length, one, phase=(length - 700, length + 600)))
     assert found.ways[0][Way.STALLED] >= SURE
+
+
+@pytest.mark.parametrize("last", [112_500, 113_500, 114_500])
+def test_a_replaced_client_that_had_work_and_outlived_its_session_did_not_die_just_then(last: int) -> None:
+    """It committed its last batch late, so its silence is shorter than its interval."""
+    trace = Trace(last, (10_097, 10_225, 10_033, 10_042, 10_151, 10_449, 10_207, 10_311), commits=14)
+    one = departed(last, 30_000, 120_000, family="kafka-python", returned=layout.SAME_PLACE, trace=trace)
+    known = replace(one, work=layout.HAD_WORK, lived_on=True, removed=(0, 500), lull=0)
+    found = explain(held_for(last - 900, known, kept=1, phase=(last - 2_000, last + 130)))
+    assert found.ways[0][Way.STALLED] >= CLAIMED
 
 
 @pytest.mark.parametrize("family", ["java", "kafka-python", "librdkafka"])
