@@ -60,7 +60,7 @@ class Lacks:
     silent: partitions of which no broker says at the end whether there is more, unread: how many offsets were
     there at the start that are not read; both only where no ends were given. began_anew: the partition whose
     offsets began anew meanwhile, where the capture ends; None where none did. other: the topic was made anew
-    meanwhile.
+    meanwhile, or seems to have been, as offsets began anew.
     """
 
     silent: list[int] = field(default_factory=list)
@@ -150,7 +150,7 @@ def copy_topic(
         ended = _lacks(admin, found, reading, rising, there)
         if lacks:
             lacks(ended)
-        elif ended.other or ended.began_anew is not None:
+        elif ended.other:
             raise DependencyError(f"{topic} was made anew while it was read.", "Start again.")
         metadata = Metadata(
             topic=topic,
@@ -205,10 +205,12 @@ class Rising:
 def _lacks(
     admin: ClusterAdmin, topic: Topic, reading: Reading, rising: Rising, there: Mapping[int, int]
 ) -> Lacks:
+    if rising.began_anew is not None:
+        return Lacks(began_anew=rising.began_anew, other=True)
     with suppress(DependencyError):
         now = admin.topic(topic.name)
-        if rising.began_anew is not None or (now is not None and now.id != topic.id):
-            return Lacks(began_anew=rising.began_anew, other=True)
+        if now is not None and now.id != topic.id:
+            return Lacks(other=True)
     if reading.until is not None:
         # Up to given ends all is read, or that was an error.
         return Lacks()

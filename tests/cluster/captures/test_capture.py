@@ -4,6 +4,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,12 +14,17 @@ from hypothesis import strategies as st
 
 from rebalance_monitor.cluster.captures.capture import CaptureError, Metadata, read_capture, write_capture
 from rebalance_monitor.cluster.captures.captured import METADATA_KEY
-from rebalance_monitor.cluster.captures.copying import Rising
+from rebalance_monitor.cluster.captures.copying import Lacks, Rising, _lacks
 from rebalance_monitor.cluster.clients.reader import RECORD_SCHEMA, Reading
+from rebalance_monitor.cluster.errors import BrokerUnreachableError
+from rebalance_monitor.cluster.requests.topology import Topic
 from rebalance_monitor.coordinator.lag import ends
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import replay_capture
+
+if TYPE_CHECKING:
+    from rebalance_monitor.cluster.clients.admin import ClusterAdmin
 
 blobs = st.none() | st.binary(max_size=40)
 stamps = st.integers(min_value=0, max_value=4_000_000_000_000)
@@ -273,6 +279,27 @@ def test_records_are_taken_up_to_the_first_whose_offset_does_not_rise() -> None:
     assert rising.take(batch_of(more)).num_rows == 1
     assert rising.began_anew == 1
     assert rising.ends(Reading({0: 0, 1: 0, 2: 7})) == {0: 3, 1: 2, 2: 7}
+
+
+class Away:
+    """Brokers that answer nothing any more."""
+
+    def topic(self, name: str) -> Topic:
+        raise BrokerUnreachableError(f"No broker says anything of {name}.", "Wait.")
+
+    def end_offsets(self, name: str, *, partly: bool) -> dict[int, int]:
+        raise BrokerUnreachableError(f"No broker says where {name} ends ({partly}).", "Wait.")
+
+
+@pytest.mark.parametrize("until", [None, {0: 9}])
+def test_that_offsets_began_anew_is_said_also_where_no_broker_answers_at_the_end(
+    until: dict[int, int] | None,
+) -> None:
+    rising, row = Rising(), numbered([(b"k", None, 0, 1, 0)])
+    for _ in range(2):
+        rising.take(batch_of(row))
+    found = _lacks(cast("ClusterAdmin", Away()), Topic("t", "id", ()), Reading({0: 0}, until), rising, {})
+    assert found == Lacks(began_anew=0, other=True)
 
 
 def test_repeated_offsets_within_a_partition_are_refused(tmp_path: Path) -> None:
