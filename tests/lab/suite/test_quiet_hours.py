@@ -1,15 +1,20 @@
 """Simulated healthy groups are not accused by their lag; the same harness finds those that stand still."""
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 import pytest
 from click.testing import CliRunner
 
-from bench.core.quiet_hours import FIRST_SEED, Quiet, main, played, report
+from bench.core.quiet_hours import FIRST_SEED, Quiet, accused, lost_a_member, main, played, report
+from rebalance_monitor.coordinator.findings.causes import Cause
+from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding, make
+from rebalance_monitor.coordinator.findings.kinds import Kind
 from rebalance_monitor.decoders.rows import COMMIT_RUN, commit_run
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.plans.plan import Mode
+from rebalance_monitor.lab.simulator.truth import Removed
 
 
 def test_no_simulated_healthy_group_is_accused_by_its_lag() -> None:
@@ -74,3 +79,28 @@ def test_a_member_that_closes_while_its_broker_is_away_does_expire() -> None:
     kept = played(2_701_020, groups=100)
     assert (kept.false, kept.at_close, kept.before) == ({}, 0, 0)
     assert kept.removed > 1
+
+
+def warned(at: int, member: str, kind: Kind = Kind.SESSION_TIMEOUT) -> Finding:
+    causes = (CauseEntry(Cause.SESSION_TIMEOUT, 0.9, "", member_id=member),)
+    return make(
+        kind, cluster="c", anchor=f"{at}", group="g", at=at, causes=causes, evidence="suspected", details={}
+    )
+
+
+def test_a_removal_confirms_only_warnings_that_blame_no_other_member() -> None:
+    seed = 2_701_020
+    made = simulate(draw_plan(Random(seed), "healthy"), seed)  # noqa: S311 - a simulation
+    like, *_ = made.truth.removals
+    lost = replace(like, group="g", member="it", at=1_000.0, cause=Removed.EXPIRED)
+    assert lost_a_member(warned(2_000, "it"), [lost])
+    assert not lost_a_member(warned(2_000, "another"), [lost])
+    assert not lost_a_member(warned(2_000, "it", Kind.CONSUMPTION_STOPPED), [lost])
+    assert not lost_a_member(warned(2_000, "it"), [replace(lost, cause=Removed.LEFT)])
+    assert not lost_a_member(warned(200_000, "it"), [lost])
+
+
+def test_a_group_that_is_accused_before_and_as_it_is_closed_counts_in_both() -> None:
+    false = [warned(at, "it") for at in (1_000, 5_000, 6_000)]
+    assert accused(false, {"g": 5_000.0}) == ({"g"}, {"g"})
+    assert accused(false, {"g": 9_000.0}) == ({"g"}, set())
