@@ -141,7 +141,7 @@ function hour(seen) {
 function monitor(seen) {
   const health = seen.health;
   // It reads nothing then, so that nothing is left to read proves nothing.
-  const blind = seen.incidents.some((one) => one.kind === "monitor_degraded" && one.severity === "critical");
+  const blind = seen.incidents.some((one) => one.cause === "blind");
   const [name, tone] = blind ? ["Blind", "bad"] : health.ready ? ["Caught up", "good"] : [health.shards ? "Catching up" : "Starting", "warn"];
   const fact = (name, value, title) => h("div", { title }, h("dt", {}, name), h("dd", { class: "num" }, value));
   return panel(null, { class: "stat monitor", "aria-label": "The monitor itself" },
