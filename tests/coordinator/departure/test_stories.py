@@ -113,6 +113,14 @@ def test_a_client_that_was_replaced_at_once_is_removed_at_the_deadline_or_leaves
     assert way is None or found.ways[0][way] >= SURE
 
 
+def test_the_old_client_of_librdkafka_mostly_misses_the_deadline_before_it_sees_its_own_breach() -> None:
+    """The new one joins within 150 ms of the old one's last poll; the old one looks twice a second."""
+    long = 60_000
+    one = departed(long + 900, 45_000, long, family="librdkafka", returned=layout.SAME_PLACE)
+    (ways,) = explain(held_for(long, one, phase=(59_300, 60_300))).ways
+    assert ways[Way.UNJOINED] > 3 * ways[Way.STALLED]
+
+
 @pytest.mark.parametrize("family", ["java", "kafka-python", "librdkafka"])
 @pytest.mark.parametrize("paused", [5_000, 12_000, 30_000])
 def test_a_client_that_was_replaced_after_a_pause_left_as_its_own_interval_was_over(

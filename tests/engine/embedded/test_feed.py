@@ -91,8 +91,11 @@ def test_brokers_that_say_nothing_for_long_are_said_to_be_silent_until_one_answe
 def test_partitions_that_nobody_leads_for_long_are_named_until_all_are_led(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = feed(Ends({0: 1}, {0: 1, 1: 0}), [Message(0), eof(1)])
+    found = feed(Ends({0: 1}, {0: 1}, {0: 1, 1: 0}), [Message(0), eof(1)])
     found._reader.reading.start = {0: 0, 1: 0}
+    # A leader that has just died has a successor soon.
+    assert found.next().unled == (1,)
+    assert found.abandoned == ()
     monkeypatch.setattr("rebalance_monitor.engine.embedded.feed.AWAY_S", -1.0)
     found.next()
     assert found.abandoned == (1,)
