@@ -172,7 +172,7 @@ def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
     """Return the commit intervals of a member that stayed."""
     own = sorted(trace.gaps)
     idle = _ALWAYS if trace.idle else _own_idleness(trace, own, since, by)
-    return _intervals(own, (), idle, since)
+    return _intervals(own, (), idle, since, last=0.0)
 
 
 def idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
@@ -215,10 +215,10 @@ def _intervals(
     extra: float = 1.0,
     orders: Sequence[int] = (),
     *,
+    last: float,
     young: bool = False,
     lull: int = 0,
     usual_lull: int = 0,
-    last: float = 0.0,
 ) -> Intervals:
     """Pick intervals; `own`: the last of the member, in order of length; `orders`: all of them."""
     known = own if len(own) >= _ENOUGH else sorted([*own, *(siblings or _USUAL_MS)])
