@@ -44,7 +44,7 @@ from rebalance_monitor.lab.suite.healthy import NEAR_MS, OF_LAG, UPPER_95, is_fa
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
     from rebalance_monitor.lab.simulator import Simulation
     from rebalance_monitor.lab.simulator.plans.plan import ClientPlan, GroupPlan, Plan
     from rebalance_monitor.lab.simulator.truth import JoinPhase, Removal
@@ -119,9 +119,13 @@ def accused(false: Iterable[Finding], closing: Mapping[str, float]) -> tuple[set
     return found
 
 
+def _blamed(one: Finding) -> list[CauseEntry]:
+    return [entry for entry in one.causes if entry.member_id and entry.confidence >= CLAIMED]
+
+
 def _stood_still(one: Finding, phases: Iterable[JoinPhase]) -> bool:
     """Whether it says that a join phase has lasted for long which has, and blames nobody but who held it."""
-    blamed = {entry.member_id for entry in one.causes if entry.member_id and entry.confidence >= CLAIMED}
+    blamed = {entry.member_id for entry in _blamed(one)}
     lasted = int(one.details.get("duration_ms", 0)) - TICK_MS
     return one.kind is Kind.REBALANCE_STUCK and any(
         phase.group == one.group
@@ -137,11 +141,7 @@ def lost_a_member(one: Finding, removals: Iterable[Removal]) -> bool:
     For whichever cause: of several a few milliseconds apart one may be named wrongly. What it says of lag is
     so or not, whoever was removed.
     """
-    blamed = {
-        entry.member_id
-        for entry in one.causes
-        if entry.member_id and entry.confidence >= CLAIMED and entry.cause is not Cause.MEMBER_LEFT
-    }
+    blamed = {entry.member_id for entry in _blamed(one) if entry.cause is not Cause.MEMBER_LEFT}
     lost = {
         it.member
         for it in removals

@@ -57,10 +57,10 @@ class Extent:
 class Lacks:
     """What a capture may lack; nothing where all of it is empty.
 
-    silent: partitions of which no broker says at the end whether there is more, unread: how many offsets were
-    there at the start that are not read; both only where no ends were given. began_anew: the partition whose
-    offsets began anew meanwhile, where the capture ends; None where none did. other: the topic was made anew
-    meanwhile, or seems to have been, as offsets began anew.
+    silent: partitions of which no broker says at the end whether there is more. unread: how many offsets that
+    were there at the start are not read. Both are known only where no ends were given. began_anew: the
+    partition whose offsets began anew, where the capture ends; None where none did. other: the topic was made
+    anew meanwhile, or seems to have been, as offsets began anew.
     """
 
     silent: list[int] = field(default_factory=list)
@@ -132,7 +132,7 @@ def copy_topic(
     """
     with ClusterAdmin(properties) as admin, CaptureWriter(path) as writer:
         found, reading = open_reading(admin, extent, topic)
-        there = {} if reading.until else admin.end_offsets(topic, partly=True)
+        there = {} if reading.until is not None else admin.end_offsets(topic, partly=True)
         cluster, version, values = admin.cluster_id(), admin.broker_version(), broker_values(admin, topic)
         own = admin.group_session_timeouts()
         with ExitStack() as stack:
@@ -183,10 +183,8 @@ class Rising:
     def take(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the records of a batch before the first that does not rise."""
         partitions, offsets = batch.column("partition").to_numpy(), batch.column("offset").to_numpy()
-        whole, of = (
-            batch.num_rows,
-            {p: np.flatnonzero(partitions == p) for p in np.unique(partitions).tolist()},
-        )
+        of = {p: np.flatnonzero(partitions == p) for p in np.unique(partitions).tolist()}
+        whole = batch.num_rows
         for one, places in of.items():
             falls = np.flatnonzero(np.diff(offsets[places], prepend=self._lasts.get(one, -1)) <= 0)
             if falls.size and (first := int(places[falls[0]])) < whole:

@@ -118,11 +118,13 @@ def _prefixed(key: str, entries: Mapping[object, object]) -> str:
 
 
 def _referring(entries: Mapping[object, object]) -> str:
-    """Return a property whose value stands elsewhere (`${file:/secrets/jaas:line}`), "" for none.
+    """Return a property of how the cluster is reached whose value stands elsewhere, "" for none.
 
-    Of those that say how the cluster is reached.
+    Such a value is `${file:/secrets/jaas:line}`. Only where a provider is named does it stand for another.
     """
-    named = {str(name): str(value) for name, value in entries.items() if PROVIDERS in entries}
+    if PROVIDERS not in entries:
+        return ""
+    named = {str(name): str(value) for name, value in entries.items()}
     return next((name for name, value in named.items() if name.startswith(REACH) and "${" in value), "")
 
 

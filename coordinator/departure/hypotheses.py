@@ -431,7 +431,8 @@ def rates_of_event(grid: Cells, count: int) -> tuple[Array, Array]:
     One event is as likely for many as for one. The ratio: how likely all of them are others, against all but
     one.
     """
-    each = [_rate_of_event(grid, count, event.within) for event in EVENTS]
+    found = {within: _rate_of_event(grid, count, within) for within in {event.within for event in EVENTS}}
+    each = [found[event.within] for event in EVENTS]
     return np.array([rate for rate, _ in each])[:, None], np.array([sooner for _, sooner in each])[:, None]
 
 

@@ -141,8 +141,9 @@ class Feed:
             self._heard_at = now
         if not unled:
             self._led_at = now
-        silent_s, is_away = now - self._heard_at, now - self._heard_at > AWAY_S
-        self.silence = f"No broker has said for {silent_s:.0f} s where the topic ends." if is_away else ""
+        silent_s = now - self._heard_at
+        said = f"No broker has said for {silent_s:.0f} s where the topic ends."
+        self.silence = said if silent_s > AWAY_S else ""
         self.abandoned = unled if now - self._led_at > AWAY_S else ()
         return unled
 

@@ -31,6 +31,7 @@ from tests.engine.support.halves import PARTITIONS, halves
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 pytestmark = pytest.mark.broker
 TOPIC = "capture-tests"
@@ -168,31 +169,29 @@ def test_a_topic_that_does_not_exist_yet_is_said_and_awaited(
     assert f"0 records read; {NOT_YET}" in said
 
 
-def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str) -> None:
+def _ended_by(servers: str, topic: str, change: Callable[[AdminClient], Future[None]]) -> tuple[int, str]:
+    """Change a topic of two partitions while it is watched; return the code and what is said after."""
     admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(GROWS, 2, 1)])[GROWS].result()
-    of_topic = ["--set", f"source.topic={GROWS}", "--set", "source.refresh=1s"]
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
+    of_topic = ["--set", f"source.topic={topic}", "--set", "source.refresh=1s"]
     command = [PROGRAM, "watch", "--bootstrap", servers, *of_topic]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         next(line for line in process.stderr if "2 partitions" in line)
-        admin.create_partitions([NewPartitions(GROWS, 3)])[GROWS].result()
+        change(admin).result()
         rest = process.stderr.read()
-    assert process.returncode == ExitCode.UNREACHABLE
+    return process.returncode, rest
+
+
+def test_a_topic_that_gets_more_partitions_ends_it_with_a_sentence(servers: str) -> None:
+    code, rest = _ended_by(servers, GROWS, lambda a: a.create_partitions([NewPartitions(GROWS, 3)])[GROWS])
+    assert code == ExitCode.UNREACHABLE
     assert f"{GROWS} has 3 partitions now, and had 2." in rest
 
 
 def test_a_topic_that_is_deleted_ends_it_with_a_sentence(servers: str) -> None:
-    admin = AdminClient({"bootstrap.servers": servers})
-    admin.create_topics([NewTopic(GOES, 2, 1)])[GOES].result()
-    of_topic = ["--set", f"source.topic={GOES}", "--set", "source.refresh=1s"]
-    command = [PROGRAM, "watch", "--bootstrap", servers, *of_topic]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        next(line for line in process.stderr if "2 partitions" in line)
-        admin.delete_topics([GOES])[GOES].result()
-        rest = process.stderr.read()
-    assert process.returncode == ExitCode.UNREACHABLE
+    code, rest = _ended_by(servers, GOES, lambda a: a.delete_topics([GOES])[GOES])
+    assert code == ExitCode.UNREACHABLE
     assert f"{GOES} does not exist any more." in rest
 
 
