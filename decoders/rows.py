@@ -18,6 +18,7 @@ from struct import Struct, pack, unpack_from
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 BODY_VERSION = 1
 COMMIT_RUN, RECORD, FAILURE = "commit_run", "record", "failure"
@@ -112,6 +113,12 @@ def made_rows(batch: pa.RecordBatch) -> Iterator[Row]:
     # Through numpy: values of Python's own, made in C.
     columns = (column.to_numpy(zero_copy_only=False).tolist() for column in batch.columns)
     return starmap(Row, zip(*columns, strict=True))
+
+
+def unreadable(batch: pa.RecordBatch) -> Iterator[str]:
+    """Yield why, of each record of a batch of `ROW_SCHEMA` that could not be read."""
+    some = batch.filter(pc.equal(batch.column("row_kind"), FAILURE))
+    return (failure(row).reason for row in made_rows(some))
 
 
 def run_body(partitions: bytes, offsets: bytes) -> bytes:

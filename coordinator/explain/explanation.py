@@ -314,6 +314,11 @@ def _notes(
         if assumed and settings.session_timeouts_unread:
             whose += ", for one of the group's own could not be read (DescribeConfigs on groups)"
         notes.append(f"session timeouts of this group are in no record: {session} ms {whose}")
+    if dossier.state is not None and dossier.unreadable:
+        of_group = counted(dossier.unreadable, "record")
+        notes.append(
+            f"{of_group} of the group could not be read, so this may be incomplete: `decode` shows why"
+        )
     if options:
         notes.append("moves are counted from the present assignment; racks of replicas are not considered")
     return notes

@@ -29,7 +29,7 @@ COMMITS_ONLY = "commits"
 
 MINUTE_MS = 60_000
 MAX_TOPICS = 20
-_PAIR = 2
+_PAIR, _LATEST = 2, 2**63 - 1
 
 
 class Committing(NamedTuple):
@@ -56,7 +56,8 @@ def count(counts: array[int], at: int, commits: int) -> None:
     if counts and commits < counts[-1]:
         # The state was rebuilt and counts from nothing.
         del counts[:]
-    counts.append(at)
+    # Clocks are of records, which hold any time.
+    counts.append(min(at, _LATEST))
     counts.append(commits)
     # The oldest is at least a minute old, where so much is known; a rate needs two.
     while len(counts) > 2 * _PAIR and counts[_PAIR] <= at - MINUTE_MS:

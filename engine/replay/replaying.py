@@ -29,6 +29,7 @@ from rebalance_monitor.coordinator.probe.sample import ProbeSample, groups_seen
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
 from rebalance_monitor.decoders import decode_batch
+from rebalance_monitor.decoders.rows import unreadable as why_unreadable
 from rebalance_monitor.engine.batch.batches import batch_of, publish_commits, with_lag
 from rebalance_monitor.engine.batch.read_once import ReadOnce
 from rebalance_monitor.engine.batch.step import Extent, OpenShard, Plan
@@ -36,6 +37,7 @@ from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.timeline import Lane, timeline
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
@@ -69,18 +71,23 @@ def replay_capture(
     history_until: Mapping[int, int] | None = None,
     progress: Callable[[int], None] | None = None,
     watch: Watch | None = None,
+    unreadable: Counter[str] | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings of a capture in record time, `detected_at` being the clock's tick.
 
     `cluster` is the cluster id that ids are made with, by default the capture's own. `history_until`
     (partition -> offset): records before are history; by default everything is live. `progress` is called
-    with the number of records read, `watch` with each batch before its findings. Raises CaptureError.
+    with the number of records read, `watch` with each batch before its findings. `unreadable` counts
+    the records that could not be read, by reason. Raises CaptureError.
     """
     capture = read_capture(path)
     name = cluster if cluster is not None else capture.metadata.cluster_id
     replay = Replay(settings, name, history_until, watch=watch)
     with capture.by_partition(BATCH_ROWS) as streams:
-        lanes = [Lane(shard, _decoded(stream, replay.records, progress)) for shard, stream in streams.items()]
+        lanes = [
+            Lane(shard, _decoded(stream, replay.records, progress, unreadable))
+            for shard, stream in streams.items()
+        ]
         lines = capture.sample_lines()
         probed = Samples(_read_samples(lines, sample.from_json, capture.sightings, SIGHTING))
         asked = Samples(_read_samples(capture.ends_lines(), ends.from_json, capture.ends, SAMPLE_OF_ENDS))
@@ -278,9 +285,15 @@ class Replay:
 
 
 def _decoded(
-    stream: Iterator[pa.RecordBatch], records: ReadOnce, progress: Callable[[int], None] | None
+    stream: Iterator[pa.RecordBatch],
+    records: ReadOnce,
+    progress: Callable[[int], None] | None,
+    unreadable: Counter[str] | None,
 ) -> Iterator[pa.RecordBatch]:
     for batch in stream:
-        yield decode_batch(batch, read=records.first)
+        decoded = decode_batch(batch, read=records.first)
+        if unreadable is not None:
+            unreadable.update(why_unreadable(decoded))
+        yield decoded
         if progress:
             progress(batch.num_rows)

@@ -7,6 +7,7 @@ stdout as they come; exit code 0 whatever they say.
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,6 +29,7 @@ from rebalance_monitor.cli.sources import (
     lacking,
     span_of,
 )
+from rebalance_monitor.coordinator.findings.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -80,6 +82,7 @@ def _replay(
     detection = detection_settings(settings.detection, capture.metadata)
     ends = history_ends(capture, history_until) if history_until else None
     progress, done, began = Progress("replayed", capture.rows), 0, time.monotonic()
+    unreadable: Counter[str] = Counter()
     is_known = pattern == "*"
 
     def count(rows: int) -> None:
@@ -92,7 +95,12 @@ def _replay(
         is_known = is_known or any(is_like(group, pattern) for group in batch.groups)
 
     findings = replay_capture(
-        path, detection, history_until=ends, progress=count, watch=None if is_known else watch
+        path,
+        detection,
+        history_until=ends,
+        progress=count,
+        watch=None if is_known else watch,
+        unreadable=unreadable,
     )
     if settings.cluster_name:
         findings = (replace(finding, cluster=settings.cluster_name) for finding in findings)
@@ -105,6 +113,8 @@ def _replay(
     what = "notifications" if alerts else "findings"
     summary = f"{written:,} {what} in {done:,} records, {done / max(took, 0.001):,.0f} records/s"
     click.echo(summary + ("" if capture.sightings else ", without probe samples"), err=True)
+    for reason, number in unreadable.most_common():
+        click.echo(f"{counted(number, 'record')} could not be read, as `decode` shows: {reason}", err=True)
     if not is_known:
         click.echo(f"No group is like the pattern of `--group`: {pattern}", err=True)
     if lacks := lacking(capture.metadata.topic, capture.metadata.unled):

@@ -24,7 +24,7 @@ from rebalance_monitor.decoders import Row, decode_batch
 from rebalance_monitor.engine.replay.history_bounds import history_ends, parse_time
 from rebalance_monitor.engine.replay.replaying import replay_capture
 from tests.cli.support.records import CLIENTS, Records
-from tests.coordinator.support.timeline import T0
+from tests.coordinator.support.timeline import T0, text
 
 DETECTION = DetectionSettings()
 steps = st.lists(
@@ -224,3 +224,38 @@ def test_a_pattern_that_no_group_matches_is_named_and_one_of_a_healthy_group_is_
     write_capture(tmp_path / "c", [records.batch()], Metadata())
     assert run(["replay", "--capture", str(tmp_path / "c"), "--group", pattern]) == 0
     assert (f"No group is like the pattern of `--group`: {pattern}" in capsys.readouterr().err) is said
+
+
+def test_records_that_could_not_be_read_are_counted_by_reason_and_named_of_their_group(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records, key = Records(), b"\0\2" + text("billing")
+    records.generation(0, 0, "billing", 1, CLIENTS)
+    records.add(0, 1_000, key, b"\0\x09")
+    records.add(0, 2_000, key, b"\0\x03\xff")
+    write_capture(tmp_path / "c", [records.batch()], Metadata(partitions=1))
+    assert run(["replay", "--capture", str(tmp_path / "c")]) == 0
+    said = capsys.readouterr().err
+    assert "1 record could not be read, as `decode` shows: unknown_version" in said
+    assert "1 record could not be read, as `decode` shows: truncated" in said
+    assert run(["explain", "billing", "--capture", str(tmp_path / "c")]) == 0
+    shown = capsys.readouterr().out
+    assert "2 records of the group could not be read, so this may be incomplete" in shown
+
+
+@pytest.mark.parametrize("at", [2**63 - 1, -(2**63), -1, 0])
+def test_records_of_any_time_are_read_to_their_end(
+    at: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records()
+    records.generation(0, 0, "billing", 1, CLIENTS)
+    for offset in range(1, 9):
+        records.commit(0, 0, "billing", offset)
+        records.commit(0, 0, "lone", offset)
+    records.generation(0, 0, "billing", 2, CLIENTS[:1])
+    for place, row in enumerate(records.rows):
+        row["timestamp"] = max(at, -(2**63) + 1) - place * (at > 0) + place * (at < 0)
+    write_capture(tmp_path / "c", [records.batch()], Metadata(partitions=1))
+    for words in (["replay"], ["explain", "billing"], ["explain", "lone"], ["groups"]):
+        assert run([*words, "--capture", str(tmp_path / "c"), "-o", "json"]) == 0
+        assert capsys.readouterr().out
