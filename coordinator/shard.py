@@ -37,10 +37,11 @@ from rebalance_monitor.coordinator.state.wakes import Wakes
 from rebalance_monitor.decoders import Decoded, GroupMetadataValue, decode_record, rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.settings import DetectionSettings
+    from rebalance_monitor.coordinator.state.group_state import Member
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.decoders.batches.batch import Read
 
@@ -57,6 +58,11 @@ def new_shard_state(shard: int, bucket: int, catching_up_until: int | None) -> S
     """State of a key never seen before; None says that its first row is live already."""
     until = None if catching_up_until is not None and catching_up_until <= 0 else catching_up_until
     return ShardState(shard, bucket, until, GroupStore(), complete=catching_up_until is not None)
+
+
+def _run_of(row: Row) -> trace.Run:
+    # A request may bring a time of its own, also one that has not come yet.
+    return min(row.commit_ts, row.record_ts), *rows.run_parts(row), row.record_ts
 
 
 def _outputs(findings: Iterable[Finding]) -> list[Output]:
@@ -96,9 +102,15 @@ class ShardCoordinator:
         self._came: dict[str, GroupState] = {}
         self._served: list[int] = []
         self._active: set[str] = set()
+        self.waiting: dict[str, list[Row]] = {}
+        """Group -> its commits that wait, in the order of their offsets."""
 
-    def on_row(self, row: Row) -> list[Output]:
-        """Take one row; rows at or before an offset already taken change nothing. Never raises on content."""
+    def on_row(self, row: Row, *, waits: bool = False) -> list[Output]:
+        """Take one row; rows at or before an offset already taken change nothing. Never raises on content.
+
+        `waits`: it is commits of history, which wait for others of their group. They are to be settled before
+        any other row of the group, before history ends, and before the clock.
+        """
         state = self.state
         if row.first_offset <= state.last_offset:
             return []
@@ -107,13 +119,20 @@ class ShardCoordinator:
         history = self._progress(row)
         out += self._decide_pending(row, state.pending) if state.pending else []
         if row.row_kind == rows.COMMIT_RUN:
-            out += self._on_commits(row, history=history)
+            if waits:
+                self.waiting.setdefault(row.group, []).append(row)
+            else:
+                out += self._on_commits(row.group, (row,), history=history)
         else:
             self._wakes.touched.add(row.group)
             out += self._on_single(row, history=history)
         if state.catching_up_until is not None and row.last_offset + 1 >= state.catching_up_until:
             out += self._go_live(row.record_ts)
         return out
+
+    def settle(self, group: str) -> list[Output]:
+        """Take the commits of a group that wait."""
+        return self._on_commits(group, self.waiting.pop(group), history=True)
 
     def on_clock(self, now: int) -> list[Output]:
         """Take a clock of `now` ms; clocks that go back count as the newest one."""
@@ -200,54 +219,66 @@ class ShardCoordinator:
             settings = self._by_group[group] = self._settings.for_group(group)
         return settings
 
-    def _on_commits(self, row: Row, *, history: bool) -> list[Output]:
-        """Fold one run; without members it is a simple consumer, which costs nothing, or a reset."""
-        self.state.commits += row.count
-        if not history and (not self._served or row.record_ts >= self._served[-1] + _SERVED_MS):
-            self._served.append(row.record_ts)
+    def _on_commits(self, name: str, batch: Sequence[Row], *, history: bool) -> list[Output]:
+        """Fold runs of a group; without members it is a simple consumer, which costs nothing, or a reset."""
+        for row in batch:
+            self.state.commits += row.count
+            if not history and (not self._served or row.record_ts >= self._served[-1] + _SERVED_MS):
+                self._served.append(row.record_ts)
         groups = self.state.groups
-        # A request may bring a time of its own, also one that has not come yet.
-        at = min(row.commit_ts, row.record_ts)
         # Without a call for groups that were touched before.
-        group = groups.live.get(row.group) or groups.get(row.group)
+        group = groups.live.get(name) or groups.get(name)
         if group is None:
-            if history:
-                empty_groups.note_orphan(self.state, row.group, at)
-            publishing.on_lone_commits(self.state, row.group, at, rows.run_parts(row))
+            for row in batch:
+                at, partitions, offsets, _ = _run_of(row)
+                if history:
+                    empty_groups.note_orphan(self.state, name, at)
+                publishing.on_lone_commits(self.state, name, at, (partitions, offsets))
             return []
-        self._active.add(row.group)
+        self._active.add(name)
+        # Without a call for groups whose positions are due already.
+        if name not in self.state.unpublished:
+            publishing.on_commits(self.state, name)
         try:
-            return self._fold(row, group, at, history=history)
+            if not group.members or group.group_type not in _COMMITTING:
+                return [out for row in batch for out in self._on_reset(row, group, history=history)]
+            return self._fold(name, batch, group, history=history)
         finally:
             if not group.wake:
                 # Commits move no deadline, or make the group due at once.
-                self._wakes.touched.add(row.group)
+                self._wakes.touched.add(name)
 
-    def _fold(self, row: Row, group: GroupState, at: int, *, history: bool) -> list[Output]:
-        partitions, offsets = rows.run_parts(row)
+    def _on_reset(self, row: Row, group: GroupState, *, history: bool) -> list[Output]:
+        """Take commits of a group without members."""
+        at, partitions, offsets, _ = _run_of(row)
         asks = not group.members and visits.were_evicted(group)
         back = positions.went_back(group.positions, partitions, offsets) if asks else ()
         positions.take_commits(group.positions, at, partitions, offsets)
-        # Without a call for groups whose positions are due already.
-        if row.group not in self.state.unpublished:
-            publishing.on_commits(self.state, row.group)
-        if not group.members or group.group_type not in _COMMITTING:
-            scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
-            topics = {topic for topic, _ in rows.listed_partitions(partitions)}
-            return _outputs(empty_groups.on_commit(group, scene, at, sorted(topics), back))
-        if group.subscriptions.names and topic_names.is_ambiguous(group):
-            listed = rows.listed_partitions(partitions)
-            if topic_names.on_run(group, listed, at):
-                self._owners.pop(row.group, None)
-        begun = trace.fold(group, at, partitions, offsets, self._owned(row.group, group))
+        scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
+        topics = {topic for topic, _ in rows.listed_partitions(partitions)}
+        return _outputs(empty_groups.on_commit(group, scene, at, sorted(topics), back))
+
+    def _fold(self, name: str, batch: Sequence[Row], group: GroupState, *, history: bool) -> list[Output]:
+        """Take commits of a group with members."""
+        names = group.subscriptions.names and topic_names.is_ambiguous(group)
+        if len(batch) > 1 and (names or group.stuck.suspected or any(m.silent_id for m in group.members)):
+            # Each run may change what the next one means.
+            return [out for row in batch for out in self._fold(name, (row,), group, history=history)]
+        begun: list[Member] = []
+        for runs in trace.together(group, map(_run_of, batch)):
+            at, partitions, offsets, _ = runs[-1]
+            positions.take_commits(group.positions, at, partitions, offsets, len(runs))
+            if names and topic_names.on_run(group, rows.listed_partitions(partitions), at):
+                self._owners.pop(name, None)
+            begun += trace.fold(group, runs, self._owned(name, group))
         if isinstance(group.members, Roster):
             group.members.commit(begun)
-        group.resumed_at = min(group.resumed_at, row.record_ts)
+        row = batch[0]
         silent = [member for member in begun if member.silent_id]
         if not silent and not group.stuck.suspected:
             return []
         group.wake = 0
-        scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
+        scene = self._scene(name, row.first_offset, row.record_ts, history=history)
         found = stuck_rebalances.settle(group, scene, "withdrawn") if group.stuck.suspected and begun else []
         return _outputs(found + silent_members.on_commit(group, scene, silent, at))
 

@@ -54,9 +54,12 @@ Places = dict[str, dict[int, Position]]
 """topic -> partition -> position"""
 
 
-def take_commits(held: Positions, at: int, partitions: bytes, offsets: bytes) -> None:
-    """Keep a commit run of `at` (ms), and count its commits: the arguments are those of `keep`."""
-    held.commits += len(offsets) // _OFFSET_BYTES
+def take_commits(held: Positions, at: int, partitions: bytes, offsets: bytes, runs: int = 1) -> None:
+    """Keep a commit run of `at` (ms), and count the commits of `runs` like it, of which it is the last.
+
+    The other arguments are those of `keep`.
+    """
+    held.commits += runs * (len(offsets) // _OFFSET_BYTES)
     keep(held, at, partitions, offsets)
 
 

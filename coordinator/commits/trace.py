@@ -8,12 +8,18 @@ value: it may belong to an aborted transaction.
 
 from __future__ import annotations
 
+from bisect import insort
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+    from struct import Struct
 
     from rebalance_monitor.coordinator.commits.owners import Owners, Places
     from rebalance_monitor.coordinator.state.group_state import GroupState, Member
@@ -39,40 +45,161 @@ _TOLD_NOTHING = -1
 # A client that commits when idle repeats offsets in at least one of so many commits, or so many times in all.
 _ONE_IN = 10
 _SMOOTHING = 4
-_MAX_IDLE_FAMILIES = 8
+# So many runs of several are taken one by one at most before the others are taken at once.
+_TRIES = 3
 # A shorter silence of a whole group is within every deadline.
 _SILENCE_MS = 5_000
 
 
-def fold(state: GroupState, at: int, partitions: bytes, offsets: bytes, owned: Owners) -> list[Member]:
-    """Take one run of commits at `at` (ms); returns the members it is the first commit of at this time.
+Run = tuple[int, bytes, bytes, int]
+"""One run of commits: when (ms), T and O of the row contract, and when its first record was written (ms)."""
 
-    `partitions` and `offsets` are T and O of the row contract.
+
+def together(state: GroupState, runs: Iterable[Run]) -> Iterator[list[Run]]:
+    """Yield the runs as `fold` takes them: of the same partitions, with no silence of the group between.
+
+    Nor is any but the first written before the group resumed, as where a broker's clock is set back.
     """
+    part: list[Run] = []
+    listed, newest = b"", state.last_commit
+    for run in runs:
+        at, partitions, _, written = run
+        gap = at - newest
+        if part and (
+            partitions != listed
+            or (gap > _SILENCE_MS and _is_silence(state, gap))
+            or written < max(state.resumed_at, part[0][0])
+        ):
+            yield part
+            part = []
+        part.append(run)
+        listed = partitions
+        if gap > 0:
+            newest = at
+    if part:
+        yield part
+
+
+def fold(state: GroupState, runs: Sequence[Run], owned: Owners) -> list[Member]:
+    """Take runs that `together` gave; returns the members that have begun a commit with one of them."""
+    at, partitions, offsets, written = runs[0]
     gap = at - state.last_commit
-    if gap > _SILENCE_MS and gap > state.members[0].session_timeout and state.last_commit >= 0:
+    if state.last_commit >= 0 and _is_silence(state, gap):
         _resumed(state, at)
     if gap > 0:
         state.last_commit = at
     form, shares = owned.plan(partitions)
     values, members, begun = list(form.unpack(offsets)), owned.members, []
+    several = _Several(form, values, runs) if len(runs) > 1 else None
     for share in shares:
-        place, run, _, width, each = share
-        member = members[place]
-        if at > member.last_commit:
-            _begin(state, member, at)
-            begun.append(member)
-        before = member.offsets
-        if each or width < len(before):
+        member = members[share.member]
+        since = member.last_commit
+        if several is not None:
+            several.take(state, member, share)
+        else:
+            if at > since:
+                _begin(state, member, at)
             _take(member, share, values, at)
-        elif before != (after := values[run]):
-            # The usual, without a call: all that the member has.
-            member.offsets = after
-            if at == member.last_commit:
-                member.moved = True
-                if min(before) < 0:
-                    member.fresh = True
+        if member.last_commit > since:
+            begun.append(member)
+    if several is not None:
+        state.last_commit = max(state.last_commit, *several.times)
+    state.resumed_at = min(state.resumed_at, written)
     return begun
+
+
+class _Beat:
+    """Intervals (ms) between the commit of a member at `since` and those of runs at `times`."""
+
+    def __init__(self, since: int, times: Sequence[int]) -> None:
+        self.gaps = gaps = [after - before for before, after in pairwise((since, *times))]
+        self.least, self.most = min(gaps), max(gaps)
+        self.is_regular = self.least >= _ONE_COMMIT_MS and self.most <= _SMOOTHING * self.least
+
+    @cached_property
+    def orders(self) -> list[tuple[int, int, int]]:
+        """Place among the orders, sum and number of the intervals of each order."""
+        by_place: dict[int, list[int]] = {}
+        for gap in self.gaps:
+            by_place.setdefault(_place(gap), []).append(gap)
+        return [(place, sum(gaps), len(gaps)) for place, gaps in by_place.items()]
+
+
+class _Several:
+    """Runs that are taken together.
+
+    A member that commits as it usually does takes them in one step, with the result of taking one by one.
+    """
+
+    def __init__(self, form: Struct, first: list[int], runs: Sequence[Run]) -> None:
+        self._form, self._runs, self._first = form, runs, first
+        self._last = list(form.unpack(runs[-1][2]))
+        self.times = [at for at, *_ in runs]
+        self._beats: dict[tuple[int, int], _Beat] = {}
+
+    @cached_property
+    def _values(self) -> list[list[int]]:
+        return [list(self._form.unpack(offsets)) for _, _, offsets, _ in self._runs]
+
+    @cached_property
+    def _all_moved(self) -> bool:
+        """Whether each run moved every offset on."""
+        values = np.frombuffer(b"".join([offsets for _, _, offsets, _ in self._runs]), ">i8")
+        values = values.reshape(len(self.times), -1)
+        return bool(values[0].min() >= 0 and (values[1:] > values[:-1]).all())
+
+    def take(self, state: GroupState, member: Member, share: Places) -> None:
+        """Take a member's share of them."""
+        _, run, _, width, each = share
+        tries = 0 if each or width < len(member.offsets) else _TRIES
+        for number, at in enumerate(self.times):
+            if number < tries and self._is_usual(state, member, number, run):
+                self._at_once(state, member, number, run)
+                return
+            if at > member.last_commit:
+                _begin(state, member, at)
+            _take(member, share, self._values[number] if number else self._first, at)
+
+    def _beat(self, since: int, number: int) -> _Beat:
+        found = self._beats.get((since, number))
+        if found is None:
+            found = self._beats[since, number] = _Beat(since, self.times[number:])
+        return found
+
+    def _is_usual(self, state: GroupState, member: Member, number: int, run: slice) -> bool:
+        """Whether commits from a run on change counts alone: no deadline begins to count or comes nearer."""
+        since, cadence, offsets = member.last_commit, member.cadence, member.offsets
+        if not (since > state.cst and cadence >= 0 and (member.moved or member.fresh) and self._all_moved):
+            return False
+        if number == 0 and (min(offsets) < 0 or offsets == self._first[run]):
+            return False
+        beat = self._beat(since, number)
+        return (
+            beat.is_regular
+            and cadence <= _SMOOTHING * beat.least
+            and max(cadence, beat.most) <= member.session_timeout // 2
+            and all(_has_room(member.orders, place, count) for place, _, count in beat.orders)
+        )
+
+    def _at_once(self, state: GroupState, member: Member, number: int, run: slice) -> None:
+        beat = self._beat(member.last_commit, number)
+        cadence, commits, gaps = member.cadence, member.commits, beat.gaps
+        for gap in gaps:
+            cadence += (gap - cadence) // _SMOOTHING
+        member.cadence, member.gap, member.last_commit = cadence, gaps[-1], self.times[-1]
+        member.gaps = (member.gaps + gaps)[-KEPT_GAPS:]
+        for place, total, count in beat.orders:
+            _count(member.orders, place, total, count)
+        member.commits = commits + len(gaps)
+        if member.fresh or commits < STEADY_COMMITS <= member.commits:
+            state.wake = 0
+        member.moved, member.fresh = True, False
+        member.offsets = self._last[run]
+
+
+def _is_silence(state: GroupState, gap: int) -> bool:
+    """Whether a time (ms) without a commit of the group may have been longer than deadlines of members."""
+    return gap > _SILENCE_MS and gap > state.members[0].session_timeout
 
 
 def _resumed(state: GroupState, at: int) -> None:
@@ -119,12 +246,16 @@ def goes_on(member: Member, now: int) -> bool:
 
 def _take(member: Member, share: Places, values: list[int], at: int) -> None:
     """Take a member's share of the offsets of a run."""
-    _, run, own, _, each = share
+    _, run, own, width, each = share
+    before = member.offsets
     if each:
         _take_each(member, each, values, at)
-        return
-    before, after = member.offsets[own], values[run]
-    if before != after:
+    elif width == len(before):
+        # The usual: all that the member has.
+        if before != (after := values[run]):
+            member.offsets = after
+            _moved(member, before, at)
+    elif (before := before[own]) != (after := values[run]):
         member.offsets[own] = after
         _moved(member, before, at)
 
@@ -168,7 +299,7 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
                 # Before it is added to: a list that has once been longer keeps twice the room.
                 del gaps[0]
             gaps.append(gap)
-            _count(member.orders, gap)
+            _count(member.orders, _place(gap), gap, 1)
         if gap > session and _survived_silence(state, member):
             member.idle = _TOLD_NOTHING
         half = session // 2
@@ -188,16 +319,24 @@ def _begin(state: GroupState, member: Member, at: int) -> None:
     member.moved = member.fresh = False
 
 
-def _count(orders: list[int], gap: int) -> None:
-    """Count an interval (ms) among all that the member has made, which `gaps` forgets."""
-    place = 2 * gap.bit_length() - _FIRST_PLACE
+def _place(gap: int) -> int:
+    """Return the place of an interval's order among the sums and counts."""
+    return min(2 * gap.bit_length() - _FIRST_PLACE, _LAST_PLACE)
+
+
+def _count(orders: list[int], place: int, total: int, count: int) -> None:
+    """Count intervals of one order (ms in all) among all that the member has made, which `gaps` forgets."""
     if place >= len(orders):
-        place = min(place, _LAST_PLACE)
         orders += [0] * (place + 2 - len(orders))
-    orders[place] += gap
-    orders[place + 1] = count = orders[place + 1] + 1
-    if count > _MOST_OF_ORDER:
+    orders[place] += total
+    orders[place + 1] = counted = orders[place + 1] + count
+    if counted > _MOST_OF_ORDER:
         _halve(orders)
+
+
+def _has_room(orders: list[int], place: int, count: int) -> bool:
+    """Whether so many intervals more of one order make no order count half."""
+    return sum(orders[place + 1 : place + 2]) + count <= _MOST_OF_ORDER
 
 
 def _halve(orders: list[int]) -> None:
@@ -223,5 +362,4 @@ def _idle(state: GroupState, member: Member) -> None:
     state.wake = 0
     known = state.learned.idle_families
     if member.family not in known and member.family != "unknown":
-        known[_MAX_IDLE_FAMILIES - 1 :] = []
-        known.append(member.family)
+        insort(known, member.family)

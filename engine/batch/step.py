@@ -163,7 +163,7 @@ class OpenShard:
             self.state.resumed_at = now
         self._take(sorted(rows, key=attrgetter("first_offset")))
         if now < before - AHEAD_MS:
-            self._run("", lambda: self._coordinator.set_back(now))
+            self._run("clock", "", lambda: self._coordinator.set_back(now))
             before = now
         if ticks:
             self._clock(now if extent is Extent.PROVEN else self._sure(now, before, newest, extent))
@@ -208,30 +208,42 @@ class OpenShard:
 
     def _take(self, rows: Iterable[Row]) -> None:
         """Add what the coordinator gives for each row; its errors become stats."""
-        on_row = self._coordinator.on_row
+        coordinator = self._coordinator
+        on_row, waiting = coordinator.on_row, coordinator.waiting
         for row in rows:
+            until = self.state.catching_up_until
+            is_early = until is not None and row.last_offset + 1 < until
+            waits = is_early and row.row_kind == COMMIT_RUN
+            if waiting and not waits:
+                self._settle(waiting.keys() & {row.group} if is_early else list(waiting))
             try:
-                found = on_row(row)
+                found = on_row(row, waits=waits)
             except Exception as error:  # noqa: BLE001 - whatever a record provokes must not end the query
                 self._fail(f"offset {row.first_offset}", row.group, error)
             else:
                 if found:
                     self._outputs += found
+        self._settle(list(waiting))
+
+    def _settle(self, groups: Iterable[str]) -> None:
+        """Take the commits that wait of some groups: a group whose commits fail costs the others nothing."""
+        for group in groups:
+            self._run("commits", group, partial(self._coordinator.settle, group))
 
     def _clock(self, now: int) -> None:
         """Let each group fail alone: one that cannot be judged costs the others nothing."""
         coordinator = self._coordinator
-        self._run("", lambda: coordinator.tick(now))
+        self._run("clock", "", lambda: coordinator.tick(now))
         for group in coordinator.due():
-            self._run(group, partial(coordinator.wake, group))
-        self._run("", coordinator.stats)
+            self._run("clock", group, partial(coordinator.wake, group))
+        self._run("clock", "", coordinator.stats)
 
-    def _run(self, group: str, call: Callable[[], Iterable[Output]]) -> None:
-        """Add what `call` of the clock gives; its error, if any, becomes a stat."""
+    def _run(self, what: str, group: str, call: Callable[[], Iterable[Output]]) -> None:
+        """Add what `call` gives; its error, if any, becomes a stat."""
         try:
             self._outputs.extend(call())
         except Exception as error:  # noqa: BLE001 - as above
-            self._fail("clock", group, error)
+            self._fail(what, group, error)
 
     def _fail(self, what: str, group: str, error: Exception) -> None:
         """Count an error, and report it if it is one of the first."""

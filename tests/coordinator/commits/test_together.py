@@ -1,0 +1,126 @@
+"""Commits of history that are taken together leave what they leave one by one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from rebalance_monitor.checkpoints.state.codec import encode_state
+from rebalance_monitor.coordinator.findings.outputs import Output, StatOut, with_short_names
+from rebalance_monitor.coordinator.settings import DetectionSettings
+from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.engine.batch.step import OpenShard, Plan
+from tests.coordinator.support.timeline import Client, Topic
+from tests.coordinator.test_invariance import topics
+
+if TYPE_CHECKING:
+    from rebalance_monitor.coordinator.state.shard_state import ShardState
+
+SETTINGS = DetectionSettings()
+MEMBERS = [
+    Client("a-1", (0, 2), "consumer-a", session=30_000),
+    Client("b-1", (1,), "rdkafka", "/10.0.0.2", session=6_000),
+    Client("c-1", (3,), "kafka-python-2", "/10.0.0.3"),
+]
+EVERY = (0, 1, 2, 3)
+FAR = 10**15
+# A client commits all that it has, again and again, but for a few times.
+beats = st.sampled_from([100, 160, 500, 1_000, 5_000, 14_000, 20_000])
+runs = st.lists(
+    st.one_of(
+        st.just(("usual", 0)),
+        st.just(("usual", 0)),
+        st.just(("usual", 0)),
+        st.tuples(st.just("later"), st.sampled_from([-40, 60, 3_000, 9_000, 35_000, 400_000])),
+        st.tuples(st.just("only"), st.sampled_from([(2, 0), (1,), (1, 1), (3,), (5,), (0, 2)])),
+        st.tuples(st.just("stands"), st.sets(st.sampled_from(EVERY), min_size=1)),
+        st.tuples(st.just("unknown"), st.sampled_from(EVERY)),
+        st.tuples(st.just("clock"), st.sampled_from([-60_000, -4_000])),
+        st.tuples(st.just("generation"), st.integers(0, 3)),
+    ),
+    min_size=20,
+    max_size=60,
+)
+
+
+@st.composite
+def busy_topics(draw: st.DrawFn) -> Topic:
+    """A group that commits all of its partitions and moves them on, but for a few times."""
+    topic, at, beat = Topic(), 0, draw(beats)
+    offsets = dict.fromkeys(EVERY, 0)
+    topic.generation(at, 1, MEMBERS)
+    for number, (what, how) in enumerate(draw(runs), start=2):
+        at += beat + (how if what == "later" else 0)
+        if what == "generation":
+            topic.generation(at, number, MEMBERS[:how])
+            continue
+        stands = how if what == "stands" else ()
+        offsets = {place: offset + (place not in stands) for place, offset in offsets.items()}
+        listed = how if what == "only" else EVERY
+        said = {place: offsets.get(place, 0) for place in listed}
+        if what == "unknown":
+            said[how] = -1
+        topic.commit(at, said)
+        if what == "clock":
+            topic.rows[-1] = replace(topic.rows[-1], record_ts=topic.rows[-1].record_ts + how)
+    return topic
+
+
+def asleep(state: ShardState) -> None:
+    """Let the groups be due in a far future, as after a restart of a monitor that was live."""
+    for group in state.groups.values():
+        group.wake = FAR
+
+
+def one_by_one(topic: Topic, ends: int, cut: int) -> tuple[list[Output], bytes]:
+    shard = ShardCoordinator(new_shard_state(topic.shard, 0, ends), SETTINGS, "c", ends)
+    found = [out for row in topic.rows[:cut] for out in shard.on_row(row)]
+    asleep(shard.state)
+    return found + [out for row in topic.rows[cut:] for out in shard.on_row(row)], encode_state(shard.state)
+
+
+def together(topic: Topic, ends: int, cut: int) -> tuple[list[Output], bytes]:
+    """Two batches, the first of `cut` rows."""
+    shard = OpenShard(Plan(SETTINGS, "c", {topic.shard: ends}), topic.shard, 0, None)
+    found = shard.advance(topic.rows[:cut], 0, ticks=False)
+    asleep(shard.state)
+    return found + shard.advance(topic.rows[cut:], 0, ticks=False), encode_state(shard.state)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(busy_topics(), busy_topics(), topics()), st.integers(0, 60), st.integers(0, 40))
+def test_commits_that_are_taken_together_leave_what_they_leave_one_by_one(
+    topic: Topic, live: int, cut: int
+) -> None:
+    ends = max(topic.offset - live, 0)
+    outputs, state = one_by_one(topic, ends, cut)
+    found, kept = together(topic, ends, cut)
+    assert kept == state
+    said = list(map(with_short_names, outputs))
+    assert sorted(map(repr, found)) == sorted(map(repr, said))
+    assert not [out for out in found if isinstance(out, StatOut) and out.kind == "operator_error"]
+
+
+@pytest.mark.parametrize("many", [4, 40, 1_022, 1_030, 3_000])
+def test_many_commits_of_one_batch_count_as_one_by_one(many: int) -> None:
+    topic = Topic()
+    topic.generation(0, 1, MEMBERS)
+    for number in range(many):
+        topic.commit(1_000 + number * 1_000, dict.fromkeys((0, 1, 2, 3), number))
+    assert together(topic, topic.offset + 1, 4)[1] == one_by_one(topic, topic.offset + 1, 4)[1]
+
+
+@pytest.mark.parametrize("cut", range(13, 20))
+def test_a_group_that_sleeps_is_woken_by_what_would_wake_it_one_by_one(cut: int) -> None:
+    alone = Client("a-1", EVERY, "consumer-a", session=60_000)
+    for unknown, beats in [(15, [5_000] * 30), (-1, [20_000] * 15 + [1_000] * 15)]:
+        topic, at = Topic(), 0
+        topic.generation(at, 1, [alone])
+        for number, beat in enumerate(beats):
+            at += beat
+            topic.commit(at, dict.fromkeys(EVERY, -1 if number == unknown else number))
+        assert together(topic, topic.offset + 1, cut)[1] == one_by_one(topic, topic.offset + 1, cut)[1]
