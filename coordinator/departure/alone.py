@@ -65,12 +65,12 @@ class _Likely(NamedTuple):
 def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain every departed member as if it had departed alone, or the last ones together."""
     shares = shares_of_ways(evidence.ways, by)
-    beat = likeliest_heartbeat(evidence.session, evidence.beats, by)
+    beat = likeliest_heartbeat(evidence.session, evidence.deadline, evidence.beats, by)
     length = float((beat + _POLL_MS) * (1 + evidence.aborted))
     if evidence.is_alone:
         length = float(evidence.phase[1] if evidence.phase[1] >= 0 else _AT_ONCE_MS)
     beats = [
-        min(timers.MODERN_MS, tried_heartbeats(one.session)[-1]) if evidence.apart else float(beat)
+        min(timers.MODERN_MS, tried_heartbeats(one.session, 0)[-1]) if evidence.apart else float(beat)
         for one in evidence.departed
     ]
     last = bool(evidence.apart) and evidence.is_emptied and len(beats) >= _SEVERAL

@@ -122,9 +122,9 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     seen = phase.phase_of(evidence, by)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = hypotheses.shares_of_ways(evidence.ways, by)
-    tried, silent = waits.tried_heartbeats(evidence.session), _silent(evidence)
+    tried, silent = waits.tried_heartbeats(evidence.session, evidence.deadline), _silent(evidence)
     scene = _Scene(evidence, seen, tried, siblings, shares, by, silent)
-    usual = waits.prior_of_heartbeats(evidence.session, evidence.beats, by)
+    usual = waits.prior_of_heartbeats(evidence.session, evidence.deadline, evidence.beats, by)
     worked = _summed(scene, _parts(scene), usual, 1 - by.quiet)
     found = _posterior(evidence, worked)
     if not evidence.may_lack_work or min([ways[Way.LEFT] for ways in found.ways]) >= _RATHER:
@@ -216,6 +216,7 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     roles[:, :, Way.UNJOINED] = 0.0
     if removed.size:
         removed[:] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
+        removed += _unheard(scene, some, seen)
     unseen = scene.evidence.may_lack_newcomer
     for place, one in enumerate(some):
         if one.returned == SAME_PLACE or one.followed or unseen:
@@ -261,6 +262,17 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
             late = dead[place][cell] / max(one.session - length, SOON_MS) * outlasts
             found.append(likely + prior[place, Way.DIED] * late)
     return np.array(found).reshape(len(some), -1)
+
+
+def _unheard(scene: _Scene, some: Sequence[Departed], seen: _Removals) -> Array:
+    """Return how likely the deadline removed members before their heartbeats could tell of the phase, by interval.
+
+    They live, and commit until then: heartbeats may be further apart than the deadline.
+    """
+    beats = np.maximum(np.array(scene.tried, float), 1.0)
+    missed = np.maximum(1 - scene.evidence.deadline / beats, 0.0)
+    there = [not one.static and one.rearms and not one.undue for one in some]
+    return np.asarray(seen.at_end[:, Way.UNJOINED] * missed[:, None] * np.array(there)[:, None, None])
 
 
 def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:

@@ -202,7 +202,8 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     survivors = [(trace, of_survivor(trace, evidence.since, by)) for trace in committing]
     between = any(client_of(one).between for one in evidence.departed)
     busy = max([one.usual for _, one in survivors if between or one.timer < _TIMED], default=0.0)
-    span = span_of(grid, evidence.session, 0 if evidence.failures is None else evidence.aborted, busy)
+    failed = 0 if evidence.failures is None else evidence.aborted
+    span = span_of(grid, evidence.session, evidence.deadline, failed, busy)
     if evidence.is_emptied:
         free, held = _emptied(grid, span)
     else:
@@ -215,9 +216,9 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
 
 
 @lru_cache(maxsize=_KEPT)
-def span_of(grid: Grid, session: int, aborted: int, busy: float) -> Span:
+def span_of(grid: Grid, session: int, deadline: int, aborted: int, busy: float) -> Span:
     """Return within how long survivors rejoin; `busy`: for how long (ms) one of them may not poll."""
-    beats = np.array(tried_heartbeats(session), float)
+    beats = np.array(tried_heartbeats(session, deadline), float)
     waits = beats[:, None] * (1 + aborted)
     spread = np.minimum(waits + 100 + busy, np.maximum(grid.middle, _NARROW_MS))
     start, table = grid.middle - spread, grid.table

@@ -362,16 +362,22 @@ def until_rejoined(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]
 
 
 @lru_cache(maxsize=1_024)
-def tried_heartbeats(session: int) -> tuple[int, ...]:
-    """Return the heartbeat intervals (ms) that are tried for a session timeout of so many ms."""
+def tried_heartbeats(session: int, deadline: int) -> tuple[int, ...]:
+    """Return the heartbeat intervals (ms) that are tried for a session timeout of so many ms.
+
+    Clients take any interval below their session. One above a third is tried where a join `deadline` (ms) would
+    remove members that live before they hear of the phase: nothing else in a record tells of it.
+    """
     third = max(session // 3, 300)
     default = min(_DEFAULT_MS, third)
-    return tuple(sorted({min(_SHORT_MS, third // 2), default, (default + third) // 2, third}))
+    tried = {min(_SHORT_MS, third // 2), default, (default + third) // 2, third}
+    longest = (third + session) // 2
+    return tuple(sorted({*tried, longest} if 0 < deadline < longest else tried))
 
 
-def prior_of_heartbeats(session: int, known: Sequence[float], by: Fitted) -> Array:
+def prior_of_heartbeats(session: int, deadline: int, known: Sequence[float], by: Fitted) -> Array:
     """How likely each of them is; `known`: what earlier rebalances of the group say of each."""
-    shares = _usual_heartbeats(session, by)
+    shares = _usual_heartbeats(session, deadline, by)
     if len(known) != len(shares):
         return shares
     weighed = shares * np.array(known)
@@ -379,9 +385,9 @@ def prior_of_heartbeats(session: int, known: Sequence[float], by: Fitted) -> Arr
 
 
 @lru_cache(maxsize=1_024)
-def _usual_heartbeats(session: int, by: Fitted) -> Array:
-    tried = tried_heartbeats(session)
-    third, default = tried[-1], min(_DEFAULT_MS, tried[-1])
+def _usual_heartbeats(session: int, deadline: int, by: Fitted) -> Array:
+    tried, third = tried_heartbeats(session, deadline), max(session // 3, 300)
+    default = min(_DEFAULT_MS, third)
     rest = (1 - by.beat_default - by.beat_third) / len(tried)
     shares = np.array(
         [rest + by.beat_default * (one == default) + by.beat_third * (one == third) for one in tried]
@@ -389,10 +395,10 @@ def _usual_heartbeats(session: int, by: Fitted) -> Array:
     return np.asarray(shares / shares.sum())
 
 
-def likeliest_heartbeat(session: int, known: Sequence[float], by: Fitted) -> int:
+def likeliest_heartbeat(session: int, deadline: int, known: Sequence[float], by: Fitted) -> int:
     """Return the likeliest heartbeat interval (ms)."""
-    shares = prior_of_heartbeats(session, known, by)
-    return tried_heartbeats(session)[int(shares.argmax())]
+    shares = prior_of_heartbeats(session, deadline, known, by)
+    return tried_heartbeats(session, deadline)[int(shares.argmax())]
 
 
 def learned_heartbeats(before: Sequence[float], likely: Array) -> tuple[float, ...]:

@@ -125,7 +125,7 @@ def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
 
 def with_settings(evidence: Evidence, timing: Timing, family: str) -> Evidence:
     """Return the evidence as one has it who knows the settings of the group."""
-    tried = tried_heartbeats(evidence.session)
+    tried = tried_heartbeats(evidence.session, evidence.deadline)
     nearest = min(tried, key=lambda one: abs(one - timing.heartbeat_ms))
     departed = []
     for one in evidence.departed:

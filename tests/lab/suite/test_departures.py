@@ -125,7 +125,7 @@ def test_the_true_settings_of_a_group_take_the_place_of_what_records_leave_open(
     (one,) = known.departed
     assert (one.family, one.named, one.trace.gaps) == (client, True, (10_000,) * 4)
     assert one.poll_interval == (90_000 if client == "aiokafka" else 0)
-    tried = tried_heartbeats(45_000)
+    tried = tried_heartbeats(45_000, 300_000)
     assert max(zip(known.beats, tried, strict=True))[1] == 15_000
 
 

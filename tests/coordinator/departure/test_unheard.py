@@ -1,0 +1,43 @@
+"""Members whose heartbeats are further apart than the join deadline: they live, and are removed by it."""
+
+import pytest
+
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
+
+
+def held_to_the_deadline(deadline: int, session: int, gone: int = 6) -> Evidence:
+    """A newcomer began the phase. One member rejoined; the others committed on until they were removed."""
+    return Evidence(
+        since=200_000,
+        aborted=0,
+        departed=tuple(
+            Departed(session, deadline, 200_000, Trace(2_010 + 3 * one, (5_004,) * 8, commits=40), "java")
+            for one in range(gone)
+        ),
+        survivors=(Trace(deadline - 800, (5_004,) * 8, commits=40),),
+        kept=1,
+        joined=1,
+        deadline=deadline,
+        session=session,
+    )
+
+
+@pytest.mark.parametrize("session", [30_000, 60_000, 12_000])
+def test_members_that_live_and_hear_of_no_phase_before_its_deadline_are_removed_by_it(session: int) -> None:
+    """They had committed as ever, and it is as if they had left: but all of them, as a phase had to end."""
+    for shares in explain(held_to_the_deadline(5_000, session)).ways:
+        assert shares[Way.UNJOINED] >= 0.8
+        assert shares[Way.LEFT] < 0.2
+
+
+def test_no_such_member_is_thought_of_where_heartbeats_are_more_frequent_than_the_deadline() -> None:
+    for shares in explain(held_to_the_deadline(60_000, 12_000)).ways:
+        assert shares[Way.UNJOINED] < 0.2
+
+
+def test_intervals_above_a_third_of_the_session_are_tried_where_the_deadline_would_tell_of_them() -> None:
+    assert max(tried_heartbeats(45_000, 300_000)) == 15_000
+    assert max(tried_heartbeats(45_000, 20_000)) == 30_000
