@@ -146,6 +146,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     taught. `version`: of this layout. `withheld`: the record before left partitions of a cooperative group to
     nobody, so its members rejoin at once. `apart`: how long before the end each member of an epoch-based
     group was removed by itself; its durations count from then. -1: the pattern of its removal tells why.
+    `awaits`: static members stayed, which a join deadline keeps though they have not rejoined.
     """
 
     since: int
@@ -163,6 +164,7 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
     version: int = VERSION
     withheld: bool = False
     apart: tuple[int, ...] = ()
+    awaits: bool = False
 
     @property
     def is_emptied(self) -> bool:

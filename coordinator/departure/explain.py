@@ -265,7 +265,7 @@ def _unjoined(scene: _Scene, some: Sequence[Departed], seen: _Removals, prior: A
 
 
 def _unheard(scene: _Scene, some: Sequence[Departed], seen: _Removals) -> Array:
-    """Return how likely the deadline removed members before their heartbeats could tell of the phase, by interval.
+    """Return how likely the deadline removed members before their heartbeats could tell them of the phase.
 
     They live, and commit until then: heartbeats may be further apart than the deadline.
     """

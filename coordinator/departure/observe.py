@@ -70,6 +70,7 @@ def observed(
         beats=tuple(state.learned.beats),
         ways=tuple(state.learned.ways),
         withheld=withheld,
+        awaits=any(one.instance_id is not None for one in kept),
     )
 
 

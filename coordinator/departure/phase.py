@@ -212,6 +212,10 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     if survivors:
         at_end, at_start = _survived(evidence, grid, span, survivors, by)
         free, held = free * at_end, held * at_start
+    if evidence.awaits:
+        # One that is away, or in a long batch, is kept when the deadline ends the phase.
+        ends = grid.deadline * by.busy_poll
+        free = free + held * ends
     return Phase(grid, free, held, span, _awaited(grid, span, evidence.deadline, busy, by))
 
 

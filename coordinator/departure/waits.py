@@ -365,8 +365,8 @@ def until_rejoined(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]
 def tried_heartbeats(session: int, deadline: int) -> tuple[int, ...]:
     """Return the heartbeat intervals (ms) that are tried for a session timeout of so many ms.
 
-    Clients take any interval below their session. One above a third is tried where a join `deadline` (ms) would
-    remove members that live before they hear of the phase: nothing else in a record tells of it.
+    Clients take any interval below their session. One above a third is tried where a join `deadline` (ms)
+    would remove members that live before they hear of the phase: nothing else in a record tells of it.
     """
     third = max(session // 3, 300)
     default = min(_DEFAULT_MS, third)

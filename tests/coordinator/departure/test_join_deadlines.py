@@ -1,6 +1,7 @@
-"""Members whose heartbeats are further apart than the join deadline: they live, and are removed by it."""
+"""Whom a join deadline removes though it lives, and whom it keeps."""
 
 import pytest
+from msgspec.structs import replace
 
 from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import explain
@@ -41,3 +42,17 @@ def test_no_such_member_is_thought_of_where_heartbeats_are_more_frequent_than_th
 def test_intervals_above_a_third_of_the_session_are_tried_where_the_deadline_would_tell_of_them() -> None:
     assert max(tried_heartbeats(45_000, 300_000)) == 15_000
     assert max(tried_heartbeats(45_000, 20_000)) == 30_000
+
+
+def test_a_static_member_that_stayed_may_have_held_the_phase_to_the_deadline_which_keeps_it() -> None:
+    """Another had died: it was gone a session after its last commit, and the phase began as it was."""
+    session, deadline = 60_000, 120_000
+    trace = Trace(session + deadline, (1_008, 1_001, 1_012, 1_011, 1_004, 1_008), idle=True, commits=264)
+    gone = Departed(session, deadline, 242_000, trace, "java", static=True, went_on=True)
+    late = (
+        Trace(deadline - 9_400, (1_004,) * 4, commits=250),
+        Trace(deadline - 400, (1_009,) * 4, commits=250),
+    )
+    told = Evidence(242_000, 0, (gone,), late, 3, 0, deadline, session, awaits=True)
+    assert explain(told).ways[0][Way.DIED] >= 0.8
+    assert explain(replace(told, awaits=False)).ways[0][Way.DIED] < 0.8
