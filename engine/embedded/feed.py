@@ -111,7 +111,8 @@ class Feed:
         self._every_s, self._most = every_s, most
         self._wall_ms = wall_ms
         self._due = self._free_at = self._ended = time.monotonic()
-        self._heard_at = self._led_at = self._ended
+        self._silent_since: float | None = None
+        self._unled_since: float | None = None
         self.silence, self.abandoned = "", tuple[int, ...]()
         self._cuts: list[pa.RecordBatch] = []
         self._bytes = 0
@@ -119,11 +120,11 @@ class Feed:
     def next(self) -> Fed:
         """Return the next batch, perhaps without records. Blocks, but not for long once `stop` is set."""
         gathers = self._await_records()
-        at = self._wall_ms()
+        at, asked_at = self._wall_ms(), time.monotonic()
         ends = self._ends.ask(self._reader.reading.start)
         if gathers and (left := self._wait_left()) > 0:
             self._gather(left)
-        unled = self._hear(ends)
+        unled = self._hear(ends, asked_at)
         is_read = ends is not None and self._read_to(ends)
         self._ended = time.monotonic()
         self._due = self._ended + self._every_s
@@ -133,18 +134,20 @@ class Feed:
         lag = None if ends is None else sum(max(end - until.get(p, end), 0) for p, end in ends.items())
         return Fed(self._taken(), at, extent, until, lag, unled)
 
-    def _hear(self, ends: Mapping[int, int] | None) -> tuple[int, ...]:
-        """Note who answers; return the partitions of which no leader said where they end."""
+    def _hear(self, ends: Mapping[int, int] | None, asked_at: float) -> tuple[int, ...]:
+        """Note who answers; return the partitions of which no leader said where they end.
+
+        Silence begins with a question: what passed before it was perhaps a batch that took long.
+        """
         now = time.monotonic()
         unled = () if ends is None else tuple(sorted(self._reader.reading.start.keys() - ends.keys()))
-        if ends is not None:
-            self._heard_at = now
-        if not unled:
-            self._led_at = now
-        silent_s = now - self._heard_at
+        self._silent_since = _since(self._silent_since, asked_at, lasts=ends is None)
+        self._unled_since = _since(self._unled_since, asked_at, lasts=bool(unled))
+        silent_s = now - (now if self._silent_since is None else self._silent_since)
         said = f"No broker has said for {silent_s:.0f} s where the topic ends."
         self.silence = said if silent_s > AWAY_S else ""
-        self.abandoned = unled if now - self._led_at > AWAY_S else ()
+        is_long = self._unled_since is not None and now - self._unled_since > AWAY_S
+        self.abandoned = unled if is_long else ()
         return unled
 
     def _await_records(self) -> bool:
@@ -218,3 +221,10 @@ class Feed:
         # A second's worth may come at once: live batches are not delayed.
         if (ahead := self._free_at - now - 1.0) > 0:
             self._stop.wait(ahead)
+
+
+def _since(before: float | None, now: float, *, lasts: bool) -> float | None:
+    """Return since when something lasts that began `before`, or begins `now`; None where it does not."""
+    if not lasts:
+        return None
+    return now if before is None else before

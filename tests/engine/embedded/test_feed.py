@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,15 @@ def test_brokers_that_say_nothing_for_long_are_said_to_be_silent_until_one_answe
     found.next()
     assert "No broker has said for" in found.silence
     monkeypatch.undo()
+    found.next()
+    assert found.silence == ""
+
+
+def test_a_batch_that_takes_long_is_no_silence_of_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = feed(Ends({0: 1}, None, {0: 1}), [Message(0)])
+    found.next()
+    later = time.monotonic() + 60.0
+    monkeypatch.setattr("rebalance_monitor.engine.embedded.feed.time.monotonic", lambda: later)
     found.next()
     assert found.silence == ""
 
