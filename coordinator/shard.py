@@ -260,25 +260,37 @@ class ShardCoordinator:
 
     def _fold(self, name: str, batch: Sequence[Row], group: GroupState, *, history: bool) -> list[Output]:
         """Take commits of a group with members."""
-        names = group.subscriptions.names and topic_names.is_ambiguous(group)
-        if len(batch) > 1 and (names or group.stuck.suspected or any(m.silent_id for m in group.members)):
+        names = bool(group.subscriptions.names) and topic_names.is_ambiguous(group)
+        if len(batch) > 1 and (names or group.stuck.suspected):
             # Each run may change what the next one means.
             return [out for row in batch for out in self._fold(name, (row,), group, history=history)]
-        begun: list[Member] = []
+        found: list[Output] = []
+        place = 0
         for runs in trace.together(group, map(_run_of, batch)):
             at, partitions, offsets, _ = runs[-1]
             positions.take_commits(group.positions, at, partitions, offsets, len(runs))
             if names and topic_names.on_run(group, rows.listed_partitions(partitions), at):
                 self._owners.pop(name, None)
-            begun += trace.fold(group, runs, self._owned(name, group))
+            owned = self._owned(name, group)
+            # A commit of a member that was said to be silent is news of its own.
+            at_once = len(runs) == 1 or not owned.silent(partitions)
+            for row, part in zip(batch[place:], [runs] if at_once else [[run] for run in runs], strict=False):
+                begun = trace.fold(group, part, owned)
+                found += self._begun(row, part[-1][0], group, begun, history=history)
+            place += len(runs)
+        return found
+
+    def _begun(
+        self, row: Row, at: int, group: GroupState, begun: list[Member], *, history: bool
+    ) -> list[Output]:
+        """Take it that members have begun a commit at `at` (ms)."""
         if isinstance(group.members, Roster):
             group.members.commit(begun)
-        row = batch[0]
         silent = [member for member in begun if member.silent_id]
         if not silent and not group.stuck.suspected:
             return []
         group.wake = 0
-        scene = self._scene(name, row.first_offset, row.record_ts, history=history)
+        scene = self._scene(row.group, row.first_offset, row.record_ts, history=history)
         found = stuck_rebalances.settle(group, scene, "withdrawn") if group.stuck.suspected and begun else []
         return _outputs(found + silent_members.on_commit(group, scene, silent, at))
 

@@ -98,6 +98,11 @@ class Owners:
             found = self._plans[partitions] = self._remembered(partitions)
         return found
 
+    def silent(self, partitions: bytes) -> list[Member]:
+        """Return the owners of a run that were said to be silent."""
+        _, shares = self.plan(partitions)
+        return [member for share in shares if (member := self.members[share.member]).silent_id]
+
     def _remembered(self, partitions: bytes) -> Plan:
         if not self._layout or len(partitions) > _KNOWN_BYTES:
             return self._made(partitions)

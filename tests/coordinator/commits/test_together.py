@@ -14,7 +14,7 @@ from rebalance_monitor.coordinator.findings.outputs import Output, StatOut, with
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.engine.batch.step import OpenShard, Plan
-from tests.coordinator.support.timeline import Client, Topic
+from tests.coordinator.support.timeline import T0, Client, Topic
 from tests.coordinator.test_invariance import topics
 
 if TYPE_CHECKING:
@@ -70,35 +70,42 @@ def busy_topics(draw: st.DrawFn) -> Topic:
     return topic
 
 
-def asleep(state: ShardState) -> None:
-    """Let the groups be due in a far future, as after a restart of a monitor that was live."""
+def asleep(state: ShardState, *, silent: bool) -> None:
+    """Let the groups be due in a far future, as after a restart of a monitor that was live.
+
+    `silent`: it had said of their first members that they were silent.
+    """
     for group in state.groups.values():
         group.wake = FAR
+        for member in group.members[:1] if silent else ():
+            member.silent_id, member.silent_at = "said", T0
 
 
-def one_by_one(topic: Topic, ends: int, cut: int) -> tuple[list[Output], bytes]:
+def one_by_one(topic: Topic, ends: int, cut: int, *, silent: bool = False) -> tuple[list[Output], bytes]:
     shard = ShardCoordinator(new_shard_state(topic.shard, 0, ends), SETTINGS, "c", ends)
     found = [out for row in topic.rows[:cut] for out in shard.on_row(row)]
-    asleep(shard.state)
+    asleep(shard.state, silent=silent)
     return found + [out for row in topic.rows[cut:] for out in shard.on_row(row)], encode_state(shard.state)
 
 
-def together(topic: Topic, ends: int, cut: int) -> tuple[list[Output], bytes]:
+def together(topic: Topic, ends: int, cut: int, *, silent: bool = False) -> tuple[list[Output], bytes]:
     """Two batches, the first of `cut` rows."""
     shard = OpenShard(Plan(SETTINGS, "c", {topic.shard: ends}), topic.shard, 0, None)
     found = shard.advance(topic.rows[:cut], 0, ticks=False)
-    asleep(shard.state)
+    asleep(shard.state, silent=silent)
     return found + shard.advance(topic.rows[cut:], 0, ticks=False), encode_state(shard.state)
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.one_of(busy_topics(), busy_topics(), topics()), st.integers(0, 60), st.integers(0, 40))
+@given(
+    st.one_of(busy_topics(), busy_topics(), topics()), st.integers(0, 60), st.integers(0, 40), st.booleans()
+)
 def test_commits_that_are_taken_together_leave_what_they_leave_one_by_one(
-    topic: Topic, live: int, cut: int
+    topic: Topic, live: int, cut: int, silent: bool
 ) -> None:
     ends = max(topic.offset - live, 0)
-    outputs, state = one_by_one(topic, ends, cut)
-    found, kept = together(topic, ends, cut)
+    outputs, state = one_by_one(topic, ends, cut, silent=silent)
+    found, kept = together(topic, ends, cut, silent=silent)
     assert kept == state
     said = list(map(with_short_names, outputs))
     assert sorted(map(repr, found)) == sorted(map(repr, said))
