@@ -101,9 +101,10 @@ def together(topic: Topic, ends: int, cut: int, *, silent: bool = False) -> tupl
     st.one_of(busy_topics(), busy_topics(), topics()), st.integers(0, 60), st.integers(0, 40), st.booleans()
 )
 def test_commits_that_are_taken_together_leave_what_they_leave_one_by_one(
-    topic: Topic, live: int, cut: int, silent: bool
+    topic: Topic, data: st.DataObject
 ) -> None:
-    ends = max(topic.offset - live, 0)
+    ends = max(topic.offset - data.draw(st.integers(0, 60)), 0)
+    cut, silent = data.draw(st.integers(0, 40)), data.draw(st.booleans())
     outputs, state = one_by_one(topic, ends, cut, silent=silent)
     found, kept = together(topic, ends, cut, silent=silent)
     assert kept == state
