@@ -97,9 +97,7 @@ def together(topic: Topic, ends: int, cut: int, *, silent: bool = False) -> tupl
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    st.one_of(busy_topics(), busy_topics(), topics()), st.integers(0, 60), st.integers(0, 40), st.booleans()
-)
+@given(st.one_of(busy_topics(), busy_topics(), topics()), st.data())
 def test_commits_that_are_taken_together_leave_what_they_leave_one_by_one(
     topic: Topic, data: st.DataObject
 ) -> None:
