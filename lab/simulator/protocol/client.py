@@ -255,6 +255,7 @@ class Client:
         self.fault = ""
         member.guard += 1
         member.armed = self.line.now
+        self.group.on_return(member)
         if self.waiting:
             self.line.at(soon, self._rejoin_loaded)
         elif self.group.phase is not None and not member.joined:
@@ -348,6 +349,7 @@ class Client:
         member.guard += 1
         member.armed = now
         self.fault = ""
+        self.group.on_return(member)
         if self.stale:
             self._rejoin_loaded()
         elif self.group.phase is not None and not member.joined and self._heard is self.group.phase:

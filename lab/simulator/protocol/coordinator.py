@@ -71,6 +71,10 @@ class Coordinator(ABC):
     def load(self) -> None:
         """Load what was written: every member has a full session from now on."""
 
+    def on_return(self, member: Member) -> None:
+        """Take the first heartbeat of a member that was cut off, or had stopped its heartbeats."""
+        del member
+
     def session(self, member: Member) -> float:
         """Give the session timeout (ms) of a member."""
         return member.client.plan.session

@@ -102,6 +102,11 @@ class ModernGroup(Coordinator):
         self._write(wire.CURRENT, member)
         self.watch(member)
 
+    def on_return(self, member: Member) -> None:
+        """Let it learn what it has missed, with its next heartbeat."""
+        if self.members.get(member.id) is member and not self.members[member.id].revoking:
+            self._catch_up(self.members[member.id])
+
     def session(self, member: Member) -> float:
         """Give the broker's session timeout (ms)."""
         del member

@@ -176,3 +176,15 @@ def test_a_load_gives_everybody_a_full_session(seed: int) -> None:
     outages = ((101_000, 5_000, Outage.MOVE),)
     made = run(seed, [client()] * 3, Step(100_000, Act.KILL, 1), outages=outages)
     assert removal(made, 1).at - EPOCH == pytest.approx(106_000 + S, abs=5)
+
+
+@FAST
+@given(SEEDS, FAMILY)
+def test_a_member_that_was_frozen_while_it_joined_is_given_its_partitions_as_it_goes_on(
+    seed: int, family: str
+) -> None:
+    freeze = Step(1_700, Act.FREEZE, 2, 15_000)
+    made = run(seed, [client(family) for _ in range(3)], freeze)
+    last = next(phase for phase in reversed(made.truth.phases))
+    assert last.generation == 3
+    assert last.ended - EPOCH < 16_700 + 2 * H + 2_000
