@@ -227,19 +227,20 @@ def _intervals(
     longer = [max(_LEAST_MS, gap) * _LONGER + SLACK_MS for gap in picked]
     total = sum(longer)
     gaps, lived = tuple([(gap, gap / total) for gap in longer]), max(float(life), 1_000.0)
+    timer, beat = _timed(own) if len(own) >= _ENOUGH else (0.5, life)
     return Intervals(
         gaps,
         idle,
         last,
         lived,
-        _timed(own) if len(own) >= _ENOUGH else 0.5,
+        timer,
         float(known[len(known) // 2]),
         extra,
         float(lull),
         *(
             _young(gaps, idle)
             if young
-            else _grown(gaps, _by_order(orders, own), idle, lived, lull, usual_lull)
+            else _grown(gaps, _by_order(orders, own), idle, lived, lull, usual_lull, timer=timer, beat=beat)
         ),
     )
 
@@ -280,21 +281,36 @@ def _grown(
     life: float,
     lull: float,
     usual_lull: float,
+    *,
+    timer: float,
+    beat: float,
 ) -> tuple[list[Wait], list[Wait]]:
     """Return the same of any other member; `orders`: all of its intervals, none where they are too few.
 
     Its intervals contain lulls already: one that lasts as usual makes no interval longer. But it commits only
     after the work that the lull's end brings. That takes no longer than its shortest interval, nor than by
-    how much these differ.
+    how much these differ. Where a timer of `beat` (ms) decides, it commits as that ends again; records that
+    come as often decide by themselves.
     """
     works = 1 - idle
     # A pause is as likely of the order of its intervals as of that of its life.
     pause = min(life, _PAUSE * gaps[-1][0])
     known = min(lull, usual_lull)
     each, shortest = orders or gaps, gaps[0][0]
+    idling = [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
+    if not lull:
+        return [(0.0, gap, works * weight) for gap, weight in each], idling
+    most = [gap + lull - min(known, gap) for gap, _ in each]
     after = lull + min(shortest, gaps[-1][0] - shortest) if lull > shortest else 0.0
-    working = [(0.0, max(gap + lull - min(known, gap), after), works * weight) for gap, weight in each]
-    return working, [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
+    timed = lull > beat and abs(usual_lull / beat - 1) > _MULTIPLE
+    ticks = (lull // beat + 1) * beat * _LONGER + SLACK_MS if timed else 0.0
+    parts = ((after, 1 - timer), (ticks, timer)) if ticks > after else ((after, 1.0),)
+    working = [
+        (0.0, max(end, least), works * weight * share)
+        for least, share in parts
+        for end, (_, weight) in zip(most, each, strict=True)
+    ]
+    return working, idling
 
 
 def batches(intervals: Intervals, notice: float) -> list[Wait]:
@@ -325,9 +341,13 @@ def _extra(gaps: Sequence[int], by: Fitted) -> float:
     return by_chance / kept if off <= width else (1 - by_chance) / (1 - kept)
 
 
-def _timed(own: Sequence[int]) -> float:
-    """How likely a timer decides: its intervals are whole multiples of one. `own`: in order of length."""
-    return (_beat_of(own)[1] + 1) / (len(own) + 2)
+def _timed(own: Sequence[int]) -> tuple[float, int]:
+    """How likely a timer decides, and its interval (ms), of which all are whole multiples then.
+
+    `own`: in order of length.
+    """
+    beat, near = _beat_of(own)
+    return (near + 1) / (len(own) + 2), beat
 
 
 def _beat_of(own: Sequence[int]) -> tuple[int, int]:

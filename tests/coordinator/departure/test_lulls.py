@@ -161,3 +161,15 @@ def test_a_client_that_goes_a_session_after_its_commit_was_due_has_expired() -> 
     one = Departed(session, 90_000, 700_000, gone, "kafka-go", work=HAD_WORK, lull=lull, usual_lull=lull)
     evidence = Evidence(700_000, 0, (one,), (), 0, 0, 90_000, session, phase=(0, 1_200))
     assert explain(evidence).ways[0][Way.DIED] >= CLAIMED
+
+
+@pytest.mark.parametrize("lull", [67_000, 94_000])
+def test_a_timer_commits_what_came_after_a_lull_only_when_it_ends_again(lull: int) -> None:
+    """Records came 15 to 42 s before the group was closed, and its timer of a minute ends after two."""
+    minute = Trace(108_500, (60_005, 60_007, 60_002, 60_011, 60_004, 60_005, 60_008, 60_001), commits=29)
+    one = Departed(
+        90_000, 300_000, 2_023_000, minute, "java", work=HAD_WORK, lull=lull, usual_lull=lull - 19_000
+    )
+    closed = Departed(90_000, 300_000, 2_023_000, structs.replace(minute, last=48_000), "java", work=HAD_WORK)
+    evidence = Evidence(2_023_000, 0, (one, closed), (), 0, 0, 300_000, 90_000, phase=(0, 2_100))
+    assert explain(evidence).ways[0][Way.DIED] < CLAIMED
