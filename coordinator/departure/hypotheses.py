@@ -260,8 +260,10 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     if one.followed or left_behind:
         # Its process goes on with another client and has let go of this one: nobody closes it.
         prior[Way.LEFT] *= by.never_leaves
-    # Nobody closes one that was left behind, until its process ends.
-    prior[Way.LEFT] *= 1 - (1 - by.never_leaves) * _left_behind(one, by)
+    # Nobody closes one that was left behind: it expires as its process ends.
+    expires = prior[Way.LEFT] * (1 - by.never_leaves) * _left_behind(one, by)
+    prior[Way.LEFT] -= expires
+    prior[Way.DIED] += expires
     if not one.trace.commits:
         prior[Way.STALLED] *= by.unworked
     if one.lived_on:

@@ -171,12 +171,12 @@ def test_clients_that_their_process_left_behind_are_not_said_to_have_closed_with
     )
     closed = tuple(replace(usual, trace=Trace(last, every, commits=40)) for last in (95_977, 90_005))
 
-    def ways_of(*some: Departed) -> list[Way]:
+    def expired(*some: Departed) -> list[bool]:
         evidence = Evidence(159_729, 1, (*some, *closed), (), 0, 0, P, S)
-        return [max(Way, key=one.__getitem__) for one in explain(evidence).ways[: len(some)]]
+        return [ways[Way.DIED] >= SURE for ways in explain(evidence).ways]
 
-    assert ways_of(*behind) == [Way.DIED] * len(behind)
-    assert Way.LEFT in ways_of(*(replace(one, outlived=0) for one in behind))
+    assert expired(*behind) == [True] * len(behind) + [False] * len(closed)
+    assert not any(expired(*(replace(one, outlived=0) for one in behind)))
 
 
 @pytest.mark.parametrize(
@@ -195,3 +195,17 @@ def test_a_silence_shorter_than_the_interval_that_was_exceeded_says_from_when_th
 ) -> None:
     one = Departed(45_000, 90_000, 300_000, Trace(silent, (15_000,) * 8, commits=20), "librdkafka")
     assert ("from its last poll on, which was before that commit" in why_of(Way.STALLED, one)) is said
+
+
+def test_a_client_that_its_process_left_behind_expires_as_that_ends() -> None:
+    """As recorded of sarama on 3.9.1: it had committed nothing for minutes while others of its group did."""
+    often, session = (2_001, 1_025, 2_016, 1_034, 1_998, 1_013, 2_003, 2_010), 10_000
+    usual = Departed(session, 90_000, 92_459, Trace(-1, often, commits=84), "sarama")
+    behind = (
+        replace(usual, worked=1_013_808, outlived=921_345, before=1_061_229),
+        replace(usual, worked=205_841, outlived=113_378, before=918_121),
+        replace(usual, worked=631_884, outlived=539_421, before=1_065_431),
+    )
+    closed = tuple(replace(usual, trace=Trace(last, often, commits=92)) for last in (24_016, 22_006))
+    evidence = Evidence(92_458, 1, (*behind, *closed), (), 0, 0, 90_000, session)
+    assert [ways[Way.DIED] >= SURE for ways in explain(evidence).ways[: len(behind)]] == [True] * len(behind)
