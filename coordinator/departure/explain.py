@@ -96,8 +96,8 @@ class _Parts(NamedTuple):
     """How likely each member departed in each role, by heartbeat interval and cell.
 
     `roles`: by itself, by role and way. `together`: with others, by role: it died with the one whose session
-    held the phase, then, where nobody is left, one of `EVENTS` took all. `removed`: by the join deadline, in
-    the cells where that may end. Of one member alone nothing is `together`.
+    held the phase, then one of `EVENTS` took all. `removed`: by the join deadline, in the cells where that
+    may end. Of one member alone nothing is `together`.
     """
 
     roles: Array
@@ -146,7 +146,8 @@ def _parts(scene: _Scene) -> _Parts:
     """Return how likely each member departed in each role."""
     evidence, seen = scene.evidence, scene.phase
     count, cells = len(evidence.departed), seen.span.spread.shape
-    alike = (1 + len(EVENTS) * evidence.is_emptied) * (count > 1)
+    # Where others come, members are replaced one after the other: no event takes all.
+    alike = (1 + len(EVENTS) * (not evidence.joined)) * (count > 1)
     parts = _Parts(
         np.empty((count, _ROLES, len(Way), *cells)),
         np.zeros((count, _ROLES, alike, *cells)),

@@ -352,7 +352,6 @@ def rates_beside(
             alone=alone and bool(one.returned),
             follows=alone and evidence.withheld and not evidence.joined,
             followed=one.followed,
-            row=0.0 if alone else by.one_event,
         )
         for one in some
     ]
@@ -385,14 +384,12 @@ def _rates(
     alone: bool,
     follows: bool,
     followed: bool,
-    row: float,
 ) -> Rates:
     """Return how often others depart beside a member with that session timeout.
 
     `alone`: no other departed, and a newcomer has taken its place. `follows`: the phase follows from the
     generation before, and no other departed or came: nothing befell any other. `followed`: its place had been
-    taken before, because it had died or stalled: any time of its session ago, or of its poll interval. `row`:
-    how often members that are closed apart are closed one after the other.
+    taken before, because it had died or stalled: any time of its session ago, or of its poll interval.
     """
     soon = np.array(tried, float)[:, None] + SOON_MS
     together = np.full((len(Way), 1, 1), 0.0 if follows else by.together)
@@ -405,12 +402,6 @@ def _rates(
         together[Way.DIED] = 0.0
     near, apart = together / soon, (1 - together) / far
     rate = near * _share_below(grid, soon) + apart * _share_below(grid, far)
-    if row:
-        most = np.array(CLOSED_MS)[:, None]
-        later = row * (1 - together[Way.LEFT]) * (_share_below(grid, most) / most).mean(axis=0)
-        apart = np.repeat(apart, len(grid.width), axis=2)
-        apart[Way.LEFT] += later
-        rate[Way.LEFT] += later
     if any_time:
         late = (1 - together[Way.DIED]) / deadline
         apart[Way.DIED] += any_time * (late - apart[Way.DIED])

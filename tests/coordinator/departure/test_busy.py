@@ -38,7 +38,7 @@ def told_as(found: list[Finding], names: dict[str, int], cause: Cause, *, surely
 
 @quick
 @given(scene=scenes(close=True, clear=True))
-def test_records_claim_no_timeout_of_one_that_closed_while_those_that_stayed_were_busy(scene: Scene) -> None:
+def test_of_one_that_closed_while_those_that_stayed_were_busy_records_claim_no_timeout(scene: Scene) -> None:
     told_as(scene.told(), scene.closed, Cause.MEMBER_LEFT, surely=False)
 
 

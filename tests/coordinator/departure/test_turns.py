@@ -2,8 +2,11 @@
 
 import pytest
 
+from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.explain import explain
+from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.findings.causes import Cause
-from rebalance_monitor.coordinator.findings.finding import Finding
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, Finding
 from rebalance_monitor.coordinator.findings.kinds import Kind
 from tests.coordinator.support.epochs import SETTINGS, A, B, committing, pair
 from tests.coordinator.support.timeline import T0, Client, S, Topic, findings, of
@@ -134,3 +137,16 @@ def test_a_member_that_is_back_under_its_own_id_was_blocked_and_not_restarted(*,
     found = findings(topic.sorted(), SETTINGS)
     assert len(of(found, Kind.SESSION_TIMEOUT)) == 2
     assert bool(of(found, Kind.ROLLING_RESTART)) is not lives
+
+
+def test_members_that_went_after_another_had_been_closed_are_not_said_to_have_expired() -> None:
+    """Their timers began together, and let all fall silent at once."""
+    timer = (15_002, 15_003, 15_007, 15_005) * 2
+    closed = [(3_055, 846, 3_746), (14_161, 846, 3_746), (14_327, 846, 3_746), (14_359, 0, 1_246)]
+    gone = tuple(
+        Departed(10_000, 60_000, 1_875_462, Trace(last, timer, commits=124), "java", removed=(least, most))
+        for last, least, most in closed
+    )
+    stayed = (Trace(14_000, timer, commits=124),)
+    evidence = Evidence(1_875_460, 0, gone, stayed, 1, 0, 60_000, 10_000, phase=(846, 3_746))
+    assert max(ways[Way.DIED] for ways in explain(evidence).ways) < CLAIMED
