@@ -274,9 +274,9 @@ class ShardCoordinator:
             owned = self._owned(name, group)
             # A commit of a member that was said to be silent is news of its own.
             at_once = len(runs) == 1 or not owned.silent(partitions)
-            for row, part in zip(batch[place:], [runs] if at_once else [[run] for run in runs], strict=False):
+            for number, part in enumerate([runs] if at_once else [[run] for run in runs], start=place):
                 begun = trace.fold(group, part, owned)
-                found += self._begun(row, part[-1][0], group, begun, history=history)
+                found += self._begun(batch[number], part[-1][0], group, begun, history=history)
             place += len(runs)
         return found
 

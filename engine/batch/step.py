@@ -226,8 +226,12 @@ class OpenShard:
         self._settle(list(waiting))
 
     def _settle(self, groups: Iterable[str]) -> None:
-        """Take the commits that wait of some groups: a group whose commits fail costs the others nothing."""
-        for group in groups:
+        """Take the commits that wait of some groups: a group whose commits fail costs the others nothing.
+
+        The group that committed last comes last: of those without a record the shard keeps the last ones.
+        """
+        waiting = self._coordinator.waiting
+        for group in sorted(groups, key=lambda one: waiting[one][-1].first_offset):
             self._run("commits", group, partial(self._coordinator.settle, group))
 
     def _clock(self, now: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,8 +11,10 @@ from msgspec.structs import replace
 
 from rebalance_monitor.checkpoints.state.codec import encode_state
 from rebalance_monitor.coordinator.findings.outputs import Output, StatOut, with_short_names
+from rebalance_monitor.coordinator.lag.publishing import MAX_LONE
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
+from rebalance_monitor.decoders import Row
 from rebalance_monitor.engine.batch.step import OpenShard, Plan
 from tests.coordinator.support.timeline import T0, Client, Topic
 from tests.coordinator.test_invariance import topics
@@ -130,3 +132,46 @@ def test_a_group_that_sleeps_is_woken_by_what_would_wake_it_one_by_one(cut: int)
             at += beat
             topic.commit(at, dict.fromkeys(EVERY, -1 if number == unknown else number))
         assert together(topic, topic.offset + 1, cut)[1] == one_by_one(topic, topic.offset + 1, cut)[1]
+
+
+class Read(list[Row]):
+    """Rows that count how many of them are read."""
+
+    count = 0
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - of an index a row, of a slice a list
+        found = super().__getitem__(place)
+        self.count += len(found) if isinstance(place, slice) else 1
+        return found
+
+
+@pytest.mark.parametrize("many", [10, 1_000])
+def test_a_commit_of_a_large_group_is_not_read_again_with_each_other_one(many: int) -> None:
+    topic = Topic()
+    topic.generation(0, 1, [Client(f"m-{place}", (place,)) for place in range(many)])
+    for place in range(many):
+        topic.commit(1_000 + place, {place: 1})
+    shard = ShardCoordinator(new_shard_state(topic.shard, 0, topic.offset + 1), SETTINGS, "c")
+    shard.on_row(topic.rows[0])
+    shard.waiting["g"] = read = Read(topic.rows[1:])
+    shard.settle("g")
+    assert sum(member.commits for member in shard.state.groups["g"].members) == many
+    assert read.count <= 2 * many
+
+
+def test_of_consumers_without_a_record_those_stay_that_committed_last_in_a_batch() -> None:
+    merged = Topic()
+    for place in range(MAX_LONE + 1):
+        for group in ("steady", f"once-{place}"):
+            one = Topic(group, offset=merged.offset)
+            one.commit(place, {0: place})
+            merged.rows += one.rows
+            merged.offset = one.offset
+    shard = OpenShard(Plan(SETTINGS, "c", {merged.shard: merged.offset + 1}), merged.shard, 0, None)
+    shard.advance(merged.rows, T0, ticks=False)
+    last = Topic("last", offset=merged.offset)
+    last.commit(60_000, {0: 1})
+    shard.advance(last.rows, T0 + 60_000, ticks=True)
+    assert shard.state.catching_up_until is None
+    assert len(shard.state.lone) == MAX_LONE
+    assert {"steady", "last"} <= shard.state.lone.keys()
