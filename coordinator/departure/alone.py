@@ -103,8 +103,8 @@ def _by_one_event(
     far = max(by.apart, float(evidence.deadline))
     # By themselves: the first at any time, others within a heartbeat of it, or whenever.
     by_chance = [
-        (1 - by.together) / far
-        + by.together / (beats[place] + SOON_MS) * (first - evidence.apart[place] <= beats[place] + SOON_MS)
+        (1 - by.together_apart) / far
+        + by.together_apart / (beats[place] + SOON_MS) * (first - evidence.apart[place] <= beats[place] + SOON_MS)
         for place in among
     ]
     usual = sum(map(log, by_chance)) - max(map(log, by_chance), default=0.0)

@@ -208,4 +208,4 @@ def test_a_client_that_its_process_left_behind_expires_as_that_ends() -> None:
     )
     closed = tuple(replace(usual, trace=Trace(last, often, commits=92)) for last in (24_016, 22_006))
     evidence = Evidence(92_458, 1, (*behind, *closed), (), 0, 0, 90_000, session)
-    assert [ways[Way.DIED] >= SURE for ways in explain(evidence).ways[: len(behind)]] == [True] * len(behind)
+    assert min(ways[Way.DIED] for ways in explain(evidence).ways[: len(behind)]) > 0.75
