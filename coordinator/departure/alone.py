@@ -102,9 +102,10 @@ def _by_one_event(
     first = max([evidence.apart[place] for place in among], default=0)
     far = max(by.apart, float(evidence.deadline))
     # By themselves: the first at any time, others within a heartbeat of it, or whenever.
+    soon = [beat + SOON_MS for beat in beats]
     by_chance = [
         (1 - by.together_apart) / far
-        + by.together_apart / (beats[place] + SOON_MS) * (first - evidence.apart[place] <= beats[place] + SOON_MS)
+        + by.together_apart / soon[place] * (first - evidence.apart[place] <= soon[place])
         for place in among
     ]
     usual = sum(map(log, by_chance)) - max(map(log, by_chance), default=0.0)

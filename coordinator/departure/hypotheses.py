@@ -140,8 +140,11 @@ def places(count: int) -> Places:
     return found
 
 
-CLOSED_MS = tuple([300.0 * 1.25**step for step in range(19)])
-"""Within how long members are closed, at once or one after the other: any of these is as likely."""
+CLOSED_MS = tuple([300.0 * 1.25**step for step in range(22)])
+"""Within how long (ms) members are closed, at once or one after the other: any of these is as likely.
+
+Kubernetes gives its pods 30 s.
+"""
 
 _DIED_MS = (300.0, 3_000.0, 15_000.0)
 

@@ -418,4 +418,5 @@ def test_samples_that_saw_a_member_until_the_join_deadline_do_not_say_when_it_fe
         explain(replace(known, departed=(replace(one, removed=removed),))).ways[0]
         for removed in ((-1, -1), (0, 700))
     )
-    assert bound[Way.UNJOINED] >= max(loose[Way.UNJOINED], SURE)
+    # A breach at the same time is as long: of Java at 66 s it is three to one.
+    assert bound[Way.UNJOINED] >= max(loose[Way.UNJOINED], 0.7)
