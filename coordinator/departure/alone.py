@@ -113,7 +113,6 @@ def _by_one_event(
     for way, places in EVENTS_OF.items():
         for place in places if len(among) >= _SEVERAL else ():
             relative = [each[one].events[place] / each[one].total for one in among]
-            # `Event.within` of deaths contains heartbeats, which are added here.
             share = by.one_event * shares[way] * EVENTS[place].share(by) / len(CLOSED_MS)
             for least, (more, weight) in product(CLOSED_MS, _spreads(way, max(beats), by)):
                 if first <= least + more and min(relative) > 0:

@@ -199,6 +199,9 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
         together[:, _TRIGGER, _DEAD:] = relative * seen.within[:, _SHOWN] / grid.width
         together[:, _HOLDER, _DEAD:] = relative * seen.at_end[:, _SHOWN]
         together[:, _INSIDE, _DEAD:] = relative * inside[:, _SHOWN]
+        # Of those of one age an event takes all at one time: how long ago that was is evidence once.
+        again = [_is_again(scene, one) for one in some]
+        together[again, _INSIDE, _DEAD:] = relative[again] * inside[again, Way.UNJOINED][:, None]
     inside *= prior * apart
     inside += prior * near * begun
     if together.shape[2]:
@@ -295,7 +298,7 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     since: list[float] = []
     by, failing = scene.by, scene.evidence.failures
     for one in some:
-        alike = scene.silent[one.since] if one.trace.last < 0 else [one]
+        alike = _of_one_age(scene, one)
         rows += timers.rows_of(
             one,
             scene.siblings,
@@ -328,6 +331,16 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
         found[:, Way.DIED, :, over:],
         _stopped(rows, some, grid.table, found[:, Way.UNJOINED, 0, : table + 1]),
     )
+
+
+def _of_one_age(scene: _Scene, one: Departed) -> list[Departed]:
+    """Return the members that have committed nothing for as long as this one; itself where it did commit."""
+    return scene.silent[one.since] if one.trace.last < 0 else [one]
+
+
+def _is_again(scene: _Scene, one: Departed) -> bool:
+    """Whether another one's waits say how long ago all of its age departed."""
+    return _of_one_age(scene, one)[0] is not one and one.anew < 0 and one.woke < 0
 
 
 def _stopped(
@@ -399,7 +412,7 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
     freely[:], begin[:], scale = free, begun, np.zeros_like(begin)
     freely[_DEAD] = 0.0
     if alike > _DEAD + 1:
-        rest, sooner = hypotheses.rates_of_event(grid, len(sums))
+        rest, sooner = hypotheses.rate_of_event(grid, len(sums))
         likely = hypotheses.likely_events(scene.shares, scene.by)
         scale[_DEAD + 1 :] = np.log(np.maximum(likely, _NOTHING))[:, None, None] + rest
         begin[_DEAD + 1 :] *= sooner

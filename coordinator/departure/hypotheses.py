@@ -141,32 +141,28 @@ def places(count: int) -> Places:
 
 
 CLOSED_MS = tuple([300.0 * 1.25**step for step in range(22)])
-"""Within how long (ms) members are closed, at once or one after the other: any of these is as likely.
+"""Within how long (ms) an event shows in its members: any of these is as likely.
 
-Kubernetes gives its pods 30 s.
+They are closed at once or one after the other (Kubernetes gives its pods 30 s), or expire within a heartbeat.
 """
-
-_DIED_MS = (300.0, 3_000.0, 15_000.0)
 
 
 class Event(NamedTuple):
     """What may take all of a group at once. `waits`: the way whose waits each member's last commit shows.
 
-    `way`: the way in which all depart. `share`: how often it is so, of all such events. `within`: how long
-    (ms) it takes: any of these is as likely.
+    `way`: the way in which all depart. `share`: how often it is so, of all such events.
     """
 
     waits: Way
     way: Way
     share: Callable[[Fitted], float]
-    within: tuple[float, ...] = CLOSED_MS
 
 
 EVENTS = (
     # All commit as they close, if there is something to commit, or none does: that is the application's.
     Event(Way.LEFT, Way.LEFT, lambda by: by.closes_by_hand),
     Event(Way.UNJOINED, Way.LEFT, lambda by: 1 - by.closes_by_hand),
-    Event(Way.DIED, Way.DIED, lambda by: by.all_died, _DIED_MS),
+    Event(Way.DIED, Way.DIED, lambda by: by.all_died),
 )
 EVENTS_OF = {Way.LEFT: (0, 1), Way.DIED: (2,)}
 """Way -> places of its events."""
@@ -415,25 +411,19 @@ def _rates(
 
 def likely_events(shares: Sequence[float], by: Fitted) -> Array:
     """Return how likely each of `EVENTS` takes all at first, within any of the times that it may take."""
-    weights = [by.one_event * shares[event.way] * event.share(by) / len(event.within) for event in EVENTS]
+    weights = [by.one_event * shares[event.way] * event.share(by) / len(CLOSED_MS) for event in EVENTS]
     return np.array(weights)
 
 
 @lru_cache(maxsize=_CACHED)
-def rates_of_event(grid: Cells, count: int) -> tuple[Array, Array]:
-    """Return the logarithm of how likely each of `EVENTS` takes so many members, by cell, and a ratio.
+def rate_of_event(grid: Cells, count: int) -> tuple[Array, Array]:
+    """Return the logarithm of how likely one of `EVENTS` takes so many members, by cell, and a ratio.
 
     The first, which began the phase, is taken for sure, and each other one (per ms) within one of its times.
     One event is as likely for many as for one. The ratio: how likely all of them are others, against all but
     one.
     """
-    found = {within: _rate_of_event(grid, count, within) for within in {event.within for event in EVENTS}}
-    each = [found[event.within] for event in EVENTS]
-    return np.array([rate for rate, _ in each])[:, None], np.array([sooner for _, sooner in each])[:, None]
-
-
-def _rate_of_event(grid: Cells, count: int, within: tuple[float, ...]) -> tuple[Array, Array]:
-    most = np.array(within)[:, None]
+    most = np.array(CLOSED_MS)[:, None]
     logs = np.log(np.maximum(_share_below(grid, most) / most, _LEAST))
     top = logs.max(axis=0)
     rest = np.exp((count - 1) * (logs - top))

@@ -420,3 +420,17 @@ def test_samples_that_saw_a_member_until_the_join_deadline_do_not_say_when_it_fe
     )
     # A breach at the same time is as long: of Java at 66 s it is three to one.
     assert bound[Way.UNJOINED] >= max(loose[Way.UNJOINED], 0.7)
+
+
+def test_members_of_one_age_say_once_how_long_ago_one_event_took_them() -> None:
+    """As recorded: 120 of 520 members, without partitions, were killed at once."""
+    one = Departed(
+        20_000, 60_000, 77_039, Trace(-1, commits=1), "java", went_on=True, worked=79_287, before=7_146
+    )
+    few, many = (
+        explain(
+            Evidence(77_038, 0, tuple(replace(one) for _ in range(count)), (), 400, 0, 60_000, 20_000)
+        ).ways[0]
+        for count in (4, 120)
+    )
+    assert many == pytest.approx(few, abs=0.1)
