@@ -273,7 +273,7 @@ class ShardCoordinator:
                 self._owners.pop(name, None)
             owned = self._owned(name, group)
             # A commit of a member that was said to be silent is news of its own.
-            at_once = len(runs) == 1 or not owned.silent(partitions)
+            at_once = len(runs) >= trace.FEWEST_TOGETHER and not owned.silent(partitions)
             for number, part in enumerate([runs] if at_once else [[run] for run in runs], start=place):
                 begun = trace.fold(group, part, owned)
                 found += self._begun(batch[number], part[-1][0], group, begun, history=history)

@@ -30,6 +30,9 @@ IDLE_TRAIT = 2
 STEADY_COMMITS = 10
 """Commits in its generation from which a member's traffic counts as steady."""
 
+FEWEST_TOGETHER = 6
+"""Of fewer runs it is cheaper to take one after the other."""
+
 KEPT_GAPS = 8
 """So many of the last intervals between its commits are kept of a member."""
 
@@ -47,6 +50,8 @@ _ONE_IN = 10
 _SMOOTHING = 4
 # So many runs of several are taken one by one at most before the others are taken at once.
 _TRIES = 3
+# Of so many the intervals mostly have room in the counts of their order; of more seldom.
+_MOST_TOGETHER = 128
 # A shorter silence of a whole group is within every deadline.
 _SILENCE_MS = 5_000
 
@@ -58,7 +63,8 @@ Run = tuple[int, bytes, bytes, int]
 def together(state: GroupState, runs: Iterable[Run]) -> Iterator[list[Run]]:
     """Yield the runs as `fold` takes them: of the same partitions, with no silence of the group between.
 
-    Nor is any but the first written before the group resumed, as where a broker's clock is set back.
+    Nor is any but the first written before the group resumed, as where a broker's clock is set back. Nor are
+    they many.
     """
     part: list[Run] = []
     listed, newest = b"", state.last_commit
@@ -67,6 +73,7 @@ def together(state: GroupState, runs: Iterable[Run]) -> Iterator[list[Run]]:
         gap = at - newest
         if part and (
             partitions != listed
+            or len(part) >= _MOST_TOGETHER
             or (gap > _SILENCE_MS and _is_silence(state, gap))
             or written < max(state.resumed_at, part[0][0])
         ):

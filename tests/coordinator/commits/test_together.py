@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,9 @@ from tests.coordinator.support.timeline import T0, Client, Topic
 from tests.coordinator.test_invariance import topics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
     from rebalance_monitor.coordinator.state.shard_state import ShardState
 
 SETTINGS = DetectionSettings()
@@ -175,3 +179,31 @@ def test_of_consumers_without_a_record_those_stay_that_committed_last_in_a_batch
     assert shard.state.catching_up_until is None
     assert len(shard.state.lone) == MAX_LONE
     assert {"steady", "last"} <= shard.state.lone.keys()
+
+
+def calls_of(take: Callable[[Topic, int, int], object], topic: Topic) -> int:
+    """Calls of functions while `topic` is taken as history."""
+    calls, before = 0, sys.getprofile()
+
+    def count_calls(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(count_calls)
+    try:
+        take(topic, topic.offset + 1, 0)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+@pytest.mark.parametrize(("in_a_row", "share"), [(1, 1.1), (2, 1.1), (4, 1.1), (2_000, 0.2)])
+def test_commits_are_taken_together_where_that_costs_less(in_a_row: int, share: float) -> None:
+    """Members that commit in turns leave few in a row; many in a row fill the counts of intervals."""
+    topic = Topic()
+    topic.generation(0, 1, [Client(f"m-{place}", (place,), session=45_000) for place in range(10)])
+    for number in range(2_000):
+        turn = number // in_a_row % 10
+        all_at_once = dict.fromkeys(range(10), number)
+        topic.commit(1_000 * number, all_at_once if in_a_row > 10 else {turn: number})
+    assert calls_of(together, topic) <= share * calls_of(one_by_one, topic)
