@@ -14,11 +14,11 @@ from rebalance_monitor.engine.replay.timeline import Tick
 from tests.coordinator.support.timeline import T0, Client, Topic
 
 S, P = 45_000, 300_000
-DIED, GONE = 120_000, 166_000
+DIED, GONE = 120_000, 167_000
 
 
 def died() -> Topic:
-    """B commits what is new, after pauses of any length, and is gone a session after its last commit."""
+    """B commits what is new, after pauses of any length, and is gone a session and two seconds after its last commit."""
     one, other = (
         Client(f"rdkafka-{n}", (n,), "rdkafka", f"/10.0.0.{n}", session=S, rebalance=P) for n in range(2)
     )
