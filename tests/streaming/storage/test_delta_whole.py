@@ -167,7 +167,7 @@ def kept(whole: Whole, ids: list[str]) -> None:
     """Upkeep by the verb loses nothing, and everybody reads the same."""
     job, storage = whole.job, whole.storage
     small = len(list(files(storage.findings)))
-    (row,) = json.loads(verb(job, "table", "optimize", "--keep", "1d", "-o", "json"))
+    (row,) = json.loads(verb(job, "table", "optimize", "--keep", "2d", "-o", "json"))
     assert (row["files merged"], row["into"], row["days deleted"]) == (small, 1, 0)
     assert whole.ids() == ids
     duck = duckdb.connect()
