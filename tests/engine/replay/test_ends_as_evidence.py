@@ -18,7 +18,7 @@ DIED, GONE = 120_000, 167_000
 
 
 def died() -> Topic:
-    """B commits what is new, after pauses of any length, and is gone two seconds more than a session later."""
+    """B commits what is new, after pauses of any length, and is gone a session and two seconds later."""
     one, other = (
         Client(f"rdkafka-{n}", (n,), "rdkafka", f"/10.0.0.{n}", session=S, rebalance=P) for n in range(2)
     )
