@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,12 +16,12 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.decoders import Row
 from rebalance_monitor.engine.batch.step import OpenShard, Plan
+from tests.coordinator.support.calls import calls_in
 from tests.coordinator.support.timeline import T0, Client, Topic
 from tests.coordinator.test_invariance import topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from rebalance_monitor.coordinator.state.shard_state import ShardState
 
@@ -183,18 +182,7 @@ def test_of_consumers_without_a_record_those_stay_that_committed_last_in_a_batch
 
 def calls_of(take: Callable[[Topic, int, int], object], topic: Topic) -> int:
     """Calls of functions while `topic` is taken as history."""
-    calls, before = 0, sys.getprofile()
-
-    def count_calls(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event in {"call", "c_call"}
-
-    sys.setprofile(count_calls)
-    try:
-        take(topic, topic.offset + 1, 0)
-    finally:
-        sys.setprofile(before)
-    return calls
+    return calls_in(lambda: take(topic, topic.offset + 1, 0))
 
 
 @pytest.mark.parametrize(("in_a_row", "share"), [(1, 1.1), (2, 1.1), (4, 1.1), (2_000, 0.2)])

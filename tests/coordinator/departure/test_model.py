@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import tracemalloc
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import example, given, settings
@@ -20,9 +18,7 @@ from rebalance_monitor.coordinator.departure.explain import Explained, explain
 from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, Way
 from rebalance_monitor.coordinator.departure.verdicts import held_by
 from rebalance_monitor.coordinator.state.group_state import Member
-
-if TYPE_CHECKING:
-    from types import FrameType
+from tests.coordinator.support.calls import calls_in
 
 SURE = 0.8
 quick = settings(max_examples=40, deadline=None)
@@ -329,17 +325,7 @@ def cost_of(count: int) -> tuple[int, int]:
     """Calls of functions, and the most memory (bytes) held at once, to explain so many departures."""
     told = rebalance(*[departed(45_000 + 2 * place) for place in range(count)], kept=3)
     explain(told)
-    calls, before = 0, sys.getprofile()
-
-    def count_calls(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal calls
-        calls += event in {"call", "c_call"}
-
-    sys.setprofile(count_calls)
-    try:
-        explain(told)
-    finally:
-        sys.setprofile(before)
+    calls = calls_in(lambda: explain(told))
     tracemalloc.start()
     explain(told)
     memory = tracemalloc.get_traced_memory()[1]
