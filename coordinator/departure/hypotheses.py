@@ -351,6 +351,7 @@ def rates_beside(
             alone=alone and bool(one.returned),
             follows=alone and evidence.withheld and not evidence.joined,
             followed=one.followed,
+            unrelated=not alone and not evidence.joined,
         )
         for one in some
     ]
@@ -383,6 +384,7 @@ def _rates(
     alone: bool,
     follows: bool,
     followed: bool,
+    unrelated: bool,
 ) -> Rates:
     """Return how often others depart beside a member with that session timeout.
 
@@ -393,7 +395,7 @@ def _rates(
     soon = np.array(tried, float)[:, None] + SOON_MS
     together = np.full((len(Way), 1, 1), 0.0 if follows else by.together)
     far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
-    far[Way.DIED] = session
+    far[Way.DIED] = max(session, by.died_apart * unrelated)
     if followed:
         far[Way.STALLED] = deadline
     if alone:

@@ -45,7 +45,7 @@ HELD = frozenset(
     (
         *("left", "died", "stalled", "unjoined", "unsynced", "unknown"),
         *("replaced_at_once", "replaced_late", "replaced_any"),
-        *("one_event", "all_died", "died_stalled"),
+        *("one_event", "all_died", "died_stalled", "died_apart"),
     )
 )
 """What befalls members, also in the middle of a stall, and how soon a process replaces its own client.

@@ -30,6 +30,7 @@ class Family:
     `early_beat`: so long (ms) after its assignment it sends one more heartbeat (0: none).
     `refused_ms`: so long after a refused SyncGroup it joins again.
     `fetches_first`: so many fetches are answered before its heartbeat, or before it rejoins.
+    `ends_fetch`: it closes when its fetch has been answered, and does not rejoin meanwhile.
     `keeps_id`: makes its member id itself, for the life of the process, and says goodbye (-2) as a static
     member too. `leaves_after_stall`: at a breach it falls silent, and leaves when the stall ends.
     `assign_ms`: median time that a leader takes to assign: as a rule, and the first time.
@@ -56,6 +57,7 @@ class Family:
     close_lag: tuple[float, float] = (9.0, 0.8)
     assign_ms: tuple[float, float] = (6.0, 20.0)
     fetches_first: int = 0
+    ends_fetch: bool = False
     keeps_id: bool = False
     leaves_after_stall: bool = False
     client_id: str = ""
@@ -153,6 +155,7 @@ FAMILIES: dict[str, Family] = {
             enforces_poll=False,
             beat_lag=10.0,
             polls_to_rejoin=False,
+            ends_fetch=True,
             client_id="app@{host} (github.com/segmentio/kafka-go)",
         ),
         Family(

@@ -38,6 +38,8 @@ _POLL_LIMIT = frozenset({"java", "kafka", "librdkafka", "streams"})
 _BY_HAND = 0.4
 # How often an application keeps its offsets elsewhere.
 _NO_COMMITS = 0.03
+# For how long (ms) a broker may wait for records: by most libraries' defaults, and by that of kafka-go.
+_MAX_WAITS = 500.0, 10_000.0
 # How often a close commits what is left, and a revoke: by the library, by hand.
 _FINAL, _FINAL_BY_HAND, _REVOKE, _REVOKE_BY_HAND = 0.97, 0.6, 0.95, 0.5
 
@@ -109,6 +111,7 @@ def draw_client(
         final_commit=chance(rng, _FINAL if auto else _FINAL_BY_HAND),
         revoke_commit=chance(rng, _REVOKE if auto else _REVOKE_BY_HAND),
         rejoins_in_poll=known.polls_to_rejoin,
+        fetch=rng.choice(_MAX_WAITS) if known.ends_fetch else _MAX_WAITS[0],
     )
 
 

@@ -36,6 +36,7 @@ _RETRY_MS = 100.0
 _ASSIGN_SPREAD = 1.3
 # From the client's start, and that of its own commit timer, to its JoinGroup: it must find its coordinator.
 _FIND_MS = 40.0
+_SECOND = 1_000
 
 
 class Client:
@@ -225,6 +226,22 @@ class Client:
         member = self.group.members.get(self.member)
         if self.plan.final_commit and member is not None and not self.waiting and not self.stalled:
             self.commits.commit(self.line.now, member)
+        if self.family.ends_fetch and member is not None and not self.stalled:
+            self.be_deaf(float("inf"))
+            self.line.at(self.line.now + self._until_answered(), self._leave)
+        else:
+            self._leave()
+
+    def _until_answered(self) -> float:
+        """Draw how long (ms) its fetch takes: until a record comes, or the broker has waited."""
+        traffic, wait = self.group.plan.traffic, self._rng.random() * self.plan.fetch
+        flows = self.line.now < traffic.until
+        rate = flows * traffic.per_second / _SECOND * sum(len(some) for _, some in self.owned)
+        return min(wait, self._rng.expovariate(rate)) if rate else wait
+
+    def _leave(self) -> None:
+        if not self.alive:
+            return
         self._fall_silent("close")
         self.alive = False
         if self.family.goodbye and (self.plan.instance is None or self.family.keeps_id):

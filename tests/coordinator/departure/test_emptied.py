@@ -171,6 +171,16 @@ def test_members_that_are_closed_one_after_the_other_left_though_some_stay() -> 
     assert max(ways[DIED] for ways in explain(evidence).ways) < SURE
 
 
+def test_the_second_of_two_that_are_closed_is_not_dead_because_it_leaves_some_seconds_later() -> None:
+    """As recorded of kafka-go, which awaits its fetch: both had committed, and nothing came since."""
+    gone = tuple(
+        Departed(10_000, 60_000, 1_254_446, Trace(38_840, (60_000,) * 8, commits=21), "kafka-go", removed=at)
+        for at in ((6_243, 7_643), (0, 642))
+    )
+    evidence = Evidence(1_254_210, 0, gone, (), 0, 0, 60_000, 10_000, phase=(6_243, 7_643))
+    assert max(ways[DIED] for ways in explain(evidence).ways) < 0.7
+
+
 def _closed(*gone: Departed) -> Evidence:
     """Return the evidence of a group of which nobody is left."""
     return Evidence(

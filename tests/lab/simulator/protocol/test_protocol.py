@@ -81,6 +81,15 @@ def test_a_dead_member_expires_a_session_after_its_last_sign_of_life(seed: int, 
 
 
 @FAST
+@given(SEEDS, st.sampled_from([0.0, 20.0]))
+def test_kafka_go_leaves_when_its_fetch_has_been_answered(seed: int, traffic: float) -> None:
+    made = run(seed, [client("kafka-go", fetch=9_000.0)] * 2, Step(60_000, Act.CLOSE, 1), traffic=traffic)
+    gone = removal(made, 1)
+    assert gone.cause is Removed.LEFT
+    assert 60_000 <= gone.at - EPOCH <= 60_000 + (2_000 if traffic else 9_500)
+
+
+@FAST
 @given(SEEDS)
 def test_transactional_commits_re_arm_no_session(seed: int) -> None:
     plan = client(mode=Mode.TRANSACTION, gap=500.0, heartbeat=3_000)
