@@ -68,6 +68,8 @@ FETCHING = {
     # takes several times its bytes.
     "queued.max.messages.kbytes": "4096",
     "fetch.max.bytes": "4000000",
+    # As much of one partition: the more commits of a group a batch of history has, the less each costs.
+    "fetch.message.max.bytes": "4000000",
     # The queue is empty long before the client would look again, after a second.
     "fetch.queue.backoff.ms": "20",
 }
