@@ -54,10 +54,10 @@ PATIENCE_S = 1.0
 AWAY_S = 10.0
 """Brokers that say for so long nothing of where the topic ends are away; a dead leader has a successor."""
 
-HISTORY_BYTES = 6_000_000
+HISTORY_BYTES = 12_000_000
 """While much is to be read, a batch holds cuts of the reader with so many bytes of keys and values together.
 
-Of usual commits that is some 65,000 records, two cuts; of large records it is one cut.
+Of usual commits that is some 130,000 records, four cuts; of large records it is one cut.
 """
 
 FETCHING = {
