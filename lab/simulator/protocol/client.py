@@ -36,7 +36,6 @@ _RETRY_MS = 100.0
 _ASSIGN_SPREAD = 1.3
 # From the client's start, and that of its own commit timer, to its JoinGroup: it must find its coordinator.
 _FIND_MS = 40.0
-_SECOND = 1_000
 
 
 class Client:
@@ -47,7 +46,7 @@ class Client:
     ) -> None:
         self.plan, self.number, self.group = plan, number, group
         self.family = FAMILIES[plan.family]
-        self._rng = rng
+        self._rng, self._feed = rng, feed
         self.commits = Commits(plan, self.family, group, feed, log, rng)
         self.line = group.line
         self.alive = self.connected = True
@@ -234,9 +233,7 @@ class Client:
 
     def _until_answered(self) -> float:
         """Draw how long (ms) its fetch takes: until a record comes, or the broker has waited."""
-        traffic, wait = self.group.plan.traffic, self._rng.random() * self.plan.fetch
-        flows = self.line.now < traffic.until
-        rate = flows * traffic.per_second / _SECOND * sum(len(some) for _, some in self.owned)
+        wait, rate = self._rng.random() * self.plan.fetch, self._feed.flow(self.owned, self.line.now)
         return min(wait, self._rng.expovariate(rate)) if rate else wait
 
     def _leave(self) -> None:

@@ -49,6 +49,10 @@ class Feed:
             at += rng.expovariate(self.rate)
         return found
 
+    def flow(self, owned: Owned, at: float) -> float:
+        """Give how many records a ms come to some partitions at a time (ms)."""
+        return self.rate * sum(len(some) for _, some in owned) if at < self._until else 0.0
+
     def of(self, owned: Owned) -> Ends:
         """Give the ends of some partitions."""
         numbers = [number for _, some in owned for number in some]
