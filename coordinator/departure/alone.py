@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # Of a phase that waits for nobody: the coordinator ends it as it begins (`tryCompleteElseWatch`), up to a
 # timer's lateness.
-_POLL_MS, _AT_ONCE_MS = 1_000, 100
+_AT_ONCE_MS = 100
 _SEVERAL = 2
 
 
@@ -66,7 +66,7 @@ def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain every departed member as if it had departed alone, or the last ones together."""
     shares = shares_of_ways(evidence.ways, by)
     beat = likeliest_heartbeat(evidence.session, evidence.deadline, evidence.beats, by)
-    length = float((beat + _POLL_MS) * (1 + evidence.aborted))
+    length = (beat + by.rejoins_late) * (1 + evidence.aborted)
     if evidence.is_alone:
         length = float(evidence.phase[1] if evidence.phase[1] >= 0 else _AT_ONCE_MS)
     beats = [
@@ -153,7 +153,7 @@ def _likely(
     prior = prior_of(one, shares, by)
     over = {way: _within(rows, one, way, length) for way, rows in waits.items()}
     if one.trace.last < 0:
-        over[Way.UNSYNCED] = _within(timers.unsynced(one), one, Way.UNSYNCED, length)
+        over[Way.UNSYNCED] = _within(timers.unsynced(one, by), one, Way.UNSYNCED, length)
     found = [prior[way] * over.get(way, 0.0) for way in Way]
     total = sum(found)
     if total <= 0:

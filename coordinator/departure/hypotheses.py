@@ -71,10 +71,10 @@ STATIC_CAUSE_OF = CAUSE_OF | {
 
 
 class Client(NamedTuple):
-    """How a client commits, as weights, and how likely it enforces max.poll.interval.
+    """How a client commits, and whether it enforces max.poll.interval.
 
-    `background`: a timer of the client's own thread commits what was processed, also after the last poll.
-    `in_poll`: a timer that poll() checks. `per_poll`: the application commits after each batch.
+    `background`: a timer of the client's own thread commits what was processed, also after the last poll, in
+    place of one that poll() checks; 0.5 where nobody knows. `enforces`: it does; None where that depends.
     `closes`: it commits as it closes. `hides`: its max.poll.interval is in no record. `holds`: it stops its
     heartbeats as its interval ends, and leaves only when the stall ends, or expires. `between`: it sends
     heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
@@ -85,9 +85,7 @@ class Client(NamedTuple):
     """
 
     background: float
-    in_poll: float
-    per_poll: float
-    enforces: float
+    enforces: bool | None
     closes: bool = True
     hides: bool = False
     holds: bool = False
@@ -100,25 +98,25 @@ class Client(NamedTuple):
 
 
 # Java's heartbeat thread looks each retry.backoff.ms, librdkafka's timer twice a second.
-_IN_POLL = Client(0.0, 0.8, 0.2, 1.0, notice=100.0)
-_GO = Client(0.3, 0.3, 0.3, 0.0, closes=False)
+_IN_POLL = Client(0.0, enforces=True, notice=100.0)
+_GO = Client(1.0, enforces=False, closes=False)
 CLIENTS: dict[str, Client] = {
     "java": _IN_POLL,
     "java-848": _IN_POLL._replace(notice=5_000.0),
     "streams": _IN_POLL,
     "streams-1071": _IN_POLL,
     "kafka-python": _IN_POLL._replace(at_beat=True),
-    "librdkafka": Client(0.5, 0.3, 0.2, 1.0, unpolled=True, joins=(50.0, 150.0)),
-    "librdkafka-848": Client(0.5, 0.3, 0.2, 1.0, holds=True),
-    "aiokafka": Client(0.5, 0.3, 0.2, 0.3, hides=True, unpolled=True),
+    "librdkafka": Client(1.0, enforces=True, unpolled=True, joins=(50.0, 150.0)),
+    "librdkafka-848": Client(1.0, enforces=True, holds=True),
+    "aiokafka": Client(1.0, enforces=None, hides=True, unpolled=True),
     "sarama": _GO,
     "franz-go": _GO,
     # MaxWait, by default.
     "kafka-go": _GO._replace(ends_fetch=10_000.0),
     "kafkajs": _GO._replace(between=True),
-    "connect": Client(0.3, 0.3, 0.3, 0.5, closes=False),
-    "unknown": Client(0.25, 0.5, 0.25, 0.6, closes=False, unpolled=True),
-    "unknown-848": Client(0.25, 0.5, 0.25, 0.9, closes=False, holds=True),
+    "connect": Client(1.0, enforces=None, closes=False),
+    "unknown": Client(0.5, enforces=None, closes=False, unpolled=True),
+    "unknown-848": Client(0.5, enforces=True, closes=False, holds=True),
 }
 """Family -> its client, by the clients' sources (docs/detection.md)."""
 
@@ -171,9 +169,8 @@ EVENTS_OF = {Way.LEFT: (0, 1), Way.DIED: (2,)}
 UNMOVED = 2
 """`Departed.unmoved` where siblings moved."""
 
-# So many of a group's own departures are kept, beside so many that are as everywhere; those are kept that are
-# known, for a guess would confirm itself.
-_KEPT, _USUAL, _KNOWN = 5.0, 10.0, 0.9
+# So many of a group's own departures are kept: those that are known, for a guess would confirm itself.
+_KEPT, _KNOWN = 5.0, 0.9
 _CACHED = 1_024
 _LEAST = 1e-300
 
@@ -181,6 +178,13 @@ _LEAST = 1e-300
 def client_of(one: Departed) -> Client:
     """Return how the member's client behaves."""
     return CLIENTS.get(one.family, CLIENTS["unknown"])
+
+
+def enforces(client: Client, by: Fitted) -> float:
+    """How likely such a client leaves by itself as its max.poll.interval is over."""
+    if client.enforces is None:
+        return by.enforces_hidden if client.hides else by.enforces_unknown
+    return float(client.enforces)
 
 
 def stalled_before(one: Departed) -> bool:
@@ -225,8 +229,9 @@ def shares_of_ways(ways: Sequence[float], by: Fitted) -> list[float]:
     """How members of a group depart: as its last ones did (`ways`), beside how they do everywhere."""
     usual = (by.left, by.died, by.stalled, by.unjoined, by.unsynced, by.unknown)
     own = ways if len(ways) == len(usual) else [0.0] * len(usual)
-    total = _USUAL * sum(usual) + sum(own)
-    return [(_USUAL * one + seen) / total for one, seen in zip(usual, own, strict=True)]
+    weight = by.usual_ways
+    total = weight * sum(usual) + sum(own)
+    return [(weight * one + seen) / total for one, seen in zip(usual, own, strict=True)]
 
 
 def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -> tuple[float, ...]:
@@ -242,10 +247,10 @@ def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -
 def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
     """How likely each way is before a member's silence is known; `shares`: of its group's members."""
     prior = list(shares)
-    enforces = _enforces(one, by)
-    prior[Way.STALLED] *= enforces * (1 + (1 / by.stalled_first - 1) * by.unpolled * stalled_before(one))
+    leaves = _enforces(one, by)
+    prior[Way.STALLED] *= leaves * (1 + (1 / by.stalled_first - 1) * by.unpolled * stalled_before(one))
     # A member that does not poll leaves before the deadline of a phase that began after its last poll.
-    prior[Way.UNJOINED] *= 1 - enforces * (1 - by.unjoined_enforcing)
+    prior[Way.UNJOINED] *= 1 - leaves * (1 - by.unjoined_enforcing)
     if expires_closed(one):
         prior[Way.DIED] += prior[Way.LEFT] * (1 - by.never_leaves)
         prior[Way.LEFT] *= by.never_leaves
@@ -289,7 +294,7 @@ def _enforces(one: Departed, by: Fitted) -> float:
     """How likely its client leaves by itself as its max.poll.interval is over."""
     if one.poll_interval:
         return 1.0
-    usual = client_of(one).enforces * (1.0 if one.named else 1 - by.mistaken)
+    usual = enforces(client_of(one), by) * (1.0 if one.named else 1 - by.mistaken)
     return usual + by.mistaken * may_reveal_poll_interval(one)
 
 

@@ -52,8 +52,6 @@ _EDGES = (
 )
 # So long phases are thought of where a deadline may have begun again.
 _USUAL_MS = 330_000.0
-_LATE_MS, _BUSY_MS = 1_500.0, 30_000.0
-_POLL_MS = 150.0
 _AT_END_MS = 15.0
 _AROUND_END = (0.0, _AT_END_MS, -_AT_END_MS)
 _NARROW_MS = 30.0
@@ -261,7 +259,7 @@ def _prior(
 ) -> tuple[Array, Array]:
     """How likely (per ms) the last survivor rejoined in each cell, and by its end, whatever it commits."""
     one = _rejoined(grid, span, deadline, busy, quiet, by)
-    both = 0.5 * (one + one ** max(kept, 1))
+    both = by.alike * one + (1 - by.alike) * one ** max(kept, 1)
     # Sums differ in their last digit.
     prior = np.maximum(both[:, 1:] - both[:, :-1], 0.0)
     held = prior.cumsum(axis=1)
@@ -274,9 +272,9 @@ def _rejoined(grid: Grid, span: Span, deadline: int, busy: float, quiet: int, by
     share, beat = by.busy_seen * (quiet > 0), span.beats
     rest = 1 - share
     most = np.empty((_WAITS, len(beat), 1))
-    most[0] = beat + _POLL_MS + busy
-    most[1] = beat + _LATE_MS + 2 * busy
-    most[2] = beat + _BUSY_MS
+    most[0] = beat + by.rejoins + busy
+    most[1] = beat + by.rejoins_late + 2 * busy
+    most[2] = beat + by.rejoins_busy
     np.maximum(most[2], deadline, out=most[3])
     most[4] = max(quiet, _NARROW_MS)
     usual = rest * (1 - by.late_poll - by.busy_poll), rest * by.late_poll

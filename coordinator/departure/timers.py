@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rebalance_monitor.coordinator.departure.hypotheses import (
     CLIENTS,
     client_of,
+    enforces,
     expires_closed,
     may_reveal_poll_interval,
     stalled_before,
@@ -45,24 +46,16 @@ MODERN_MS = 5_000.0
 
 # auto.commit.interval.ms of Java, librdkafka, kafka-python, aiokafka and franz-go by default.
 _DEFAULT_COMMIT_MS = 5_000.0
-# A client commits, and gives up its partitions, within so long before its LeaveGroup.
-_CLOSE_MS, _SLOW_CLOSE_MS = 150.0, 1_000.0
-# A client that is about to check sees the breach of its interval within so long (retry.backoff.ms and more).
-_NOTICED_MS = 500.0
+# The longest that a heartbeat puts off a check of max.poll.interval: heartbeat.interval.ms by default.
 _MOST_NOTICED_MS = 3_000.0
 # Timers that end later than this after the join phase are never asked for.
 _PAST_MS = 50.0
-_SYNC_MS = 500.0
 # The session of a member begins so long before its record at most.
 _EARLY_MS = 60.0
 # An age may be so much longer than its record says.
 _LATEST_MS = 1_000.0
-# One that commits while it is stalled has made no commit for at most about so many of its intervals.
-_SILENT = 3.0
-# A broker that goes on expires within so long what has run out meanwhile.
-_WAKING_MS = 3_000.0
-# An unknown max.poll.interval, in session timeouts: five minutes is aiokafka's default, beside 10 s.
-_HIDDEN = ((1.0, 5.0, 0.5), (5.0, 35.0, 0.5))
+# An unknown max.poll.interval, in session timeouts: short, or up to five minutes beside 10 s (aiokafka's).
+_HIDDEN_SHORT, _HIDDEN_LONG = (1.0, 5.0), (5.0, 35.0)
 
 
 def scaled(waits: list[Wait], share: float, shift: float = 0.0) -> list[Wait]:
@@ -103,8 +96,8 @@ def _closing(intervals: Intervals, share: float, by: Fitted) -> list[Wait]:
     last = intervals.last * share * intervals.extra
     # Both may be of the same millisecond.
     return [
-        (-SLACK_MS, _CLOSE_MS, last * (1 - by.closes_slowly)),
-        (-SLACK_MS, _SLOW_CLOSE_MS, last * by.closes_slowly),
+        (-SLACK_MS, by.close, last * (1 - by.closes_slowly)),
+        (-SLACK_MS, by.close_slow, last * by.closes_slowly),
     ]
 
 
@@ -220,7 +213,7 @@ def _unloaded(
     """Return the same as if no coordinator had been loaded."""
     usual = expired(intervals, beats, one.session, rearms=one.rearms, by=by)
     if one.woke >= 0:
-        return [_delayed(waits, float(one.alive - one.woke), _WAKING_MS) for waits in usual]
+        return [_delayed(waits, float(one.alive - one.woke), by.waking) for waits in usual]
     if one.trace.last >= 0:
         return _closed(one, intervals, usual, client, by) if expires_closed(one) else usual
     return _unsent(one, usual, beats, by)
@@ -270,7 +263,11 @@ def stalled(
     limit = float(one.poll_interval or one.rebalance)
     if one.poll_interval or (limit and not client.hides):
         return _waits_with_limit(one, intervals, limit, beats, client, by)
-    hidden = [(low * one.session, high * one.session, weight) for low, high, weight in _HIDDEN]
+    short = by.hidden_short
+    hidden = [
+        (low * one.session, high * one.session, weight)
+        for (low, high), weight in ((_HIDDEN_SHORT, short), (_HIDDEN_LONG, 1 - short))
+    ]
     before, share = _before(one, client, by)
     if share:
         hidden = scaled(hidden, 1 - share) + scaled(hidden, share, before)
@@ -279,7 +276,7 @@ def stalled(
     # If it is of a family whose JoinGroup holds the interval, the limit is known.
     other = CLIENTS["kafka-python"]
     usual, noticed = _waits_with_limit(one, intervals, limit, beats, other, by)
-    tells = by.mistaken / (by.mistaken + client.enforces * (1 - by.mistaken))
+    tells = by.mistaken / (by.mistaken + enforces(client, by) * (1 - by.mistaken))
     return scaled(hidden, 1 - tells) + scaled(usual, tells), [scaled(late, tells) for late in noticed]
 
 
@@ -317,11 +314,11 @@ def _waits_after_poll(
     modes, usual = _modes(intervals, client, by), scaled(intervals.pauses, 1.0, limit)
     if client.at_beat:
         # It sees the breach with a heartbeat only.
-        noticed = [_at_beat(intervals, limit, beat, modes) for beat in beats]
+        noticed = [_at_beat(intervals, limit, beat, modes, by) for beat in beats]
     else:
-        usual += _breached(intervals, limit, modes)
+        usual += _breached(intervals, limit, modes, by)
         most = max(_MOST_NOTICED_MS, client.notice)
-        noticed = [_noticed(intervals, limit, min(beat, most), modes) for beat in beats]
+        noticed = [_noticed(intervals, limit, min(beat, most), modes, by) for beat in beats]
     if one.static:
         # It stops its heartbeats instead, so that its session ends.
         return [], [
@@ -349,13 +346,13 @@ def _ended(waits: Sequence[Wait], session: float, beat: float) -> list[Wait]:
     return [(low + session - beat, high + session, weight) for low, high, weight in waits]
 
 
-def _at_beat(intervals: Intervals, limit: float, beat: float, modes: _Modes) -> list[Wait]:
+def _at_beat(intervals: Intervals, limit: float, beat: float, modes: _Modes, by: Fitted) -> list[Wait]:
     """Return when one that had work is gone that sees its breach with its next heartbeat alone."""
     found = [
         (low + limit, high + limit + beat, weight)
         for low, high, weight in scaled(intervals.working, modes.behind)
     ]
-    ended = scaled(batches(intervals, _NOTICED_MS), modes.before, limit)
+    ended = scaled(batches(intervals, by), modes.before, limit)
     found += [(low, high + beat, weight) for low, high, weight in ended]
     return [*found, (limit, limit + beat + SLACK_MS, modes.at)]
 
@@ -372,36 +369,39 @@ class _Modes(NamedTuple):
     at: float
 
 
-def _breached(intervals: Intervals, limit: float, modes: _Modes) -> list[Wait]:
+def _breached(intervals: Intervals, limit: float, modes: _Modes, by: Fitted) -> list[Wait]:
     """Return when one that had work is gone, whose last poll was `limit` before its client saw that."""
+    soon = by.noticed
     found = scaled(intervals.working, modes.behind / 2, limit)
-    found += scaled(batches(intervals, _NOTICED_MS), modes.before, limit)
-    found.append((limit, limit + _NOTICED_MS, modes.at / 2))
+    found += scaled(batches(intervals, by), modes.before, limit)
+    found.append((limit, limit + soon, modes.at / 2))
     if not modes.ahead:
         return found
     earlier = [(-most, -least, weight) for least, most, weight in intervals.working]
-    return found + scaled(earlier, modes.ahead, limit + _NOTICED_MS)
+    return found + scaled(earlier, modes.ahead, limit + soon)
 
 
-def _noticed(intervals: Intervals, limit: float, notice: float, modes: _Modes) -> list[Wait]:
+def _noticed(intervals: Intervals, limit: float, notice: float, modes: _Modes, by: Fitted) -> list[Wait]:
     """Return the same for one whose client sees that with its next heartbeat, up to `notice` (ms) later."""
+    soon = by.noticed
     late = scaled(intervals.working, modes.behind / 2, limit + notice)
-    return [*late, (limit, limit + notice + _NOTICED_MS, modes.at / 2)]
+    return [*late, (limit, limit + notice + soon, modes.at / 2)]
 
 
 def _modes(intervals: Intervals, client: Client, by: Fitted) -> _Modes:
     """Weigh the modes: a timer's intervals are multiples of one interval, an application's intervals vary."""
     timer = intervals.timer
-    ahead, behind = client.background * timer, client.in_poll * timer
-    at = client.per_poll * ((1 - timer) * 4 + 0.5 * timer)
-    total = ahead + behind + at
+    polled = timer * (1 - by.per_poll)
+    ahead = polled * client.background * by.ahead
+    behind, at = polled - ahead, by.per_poll * (1 - timer + by.per_poll_timed * timer)
+    total = polled + at
     with_poll = (1 - intervals.idle) * at / total
     return _Modes(ahead / total, behind / total, with_poll * by.ends_batch, with_poll * (1 - by.ends_batch))
 
 
-def unsynced(one: Departed) -> list[Wait]:
+def unsynced(one: Departed, by: Fitted) -> list[Wait]:
     """Return when one is removed that never synced: a rebalance timeout after the join phase had ended."""
-    return [(one.rebalance - SLACK_MS, one.rebalance + _SYNC_MS, 1.0)]
+    return [(one.rebalance - SLACK_MS, one.rebalance + by.sync, 1.0)]
 
 
 def rows_of(
@@ -428,13 +428,13 @@ def rows_of(
     unrelated, noticed = stalled(one, intervals, beats, client, by)
     if one.unmoved:
         # It may have stopped its commits all the same: the longer it made none, the likelier.
-        stops = 0.5 * (one.last_active > _SILENT * intervals.longest)
+        stops = by.stops * (one.last_active > by.silent * intervals.longest)
         unrelated = scaled(usual, 1 - stops) + scaled(unrelated, stops)
         noticed = [scaled(late, stops) for late in noticed]
     return [
         left(one, intervals, client, by),
         usual,
-        unsynced(one) if one.trace.last < 0 else [],
+        unsynced(one, by) if one.trace.last < 0 else [],
         [(0.0, one.since + _LATEST_MS, 1.0)],
         unrelated,
         *died(one, intervals, beats, client, by, failing=failing),
@@ -449,7 +449,15 @@ def _of_one_age(one: Departed, intervals: Intervals, beats: Sequence[float], by:
     """
     usual, polled = _silent(one, intervals, 0.0), one.poll_interval or one.rebalance or one.session
     died = _unsent(one, [_silent(one, intervals, one.session - _EARLY_MS)] * len(beats), beats, by)
-    return [usual, usual, unsynced(one), usual, _silent(one, intervals, polled), *died, *[[] for _ in beats]]
+    return [
+        usual,
+        usual,
+        unsynced(one, by),
+        usual,
+        _silent(one, intervals, polled),
+        *died,
+        *[[] for _ in beats],
+    ]
 
 
 def _silent(one: Departed, intervals: Intervals, late: float) -> list[Wait]:

