@@ -80,7 +80,7 @@ def test_no_incident_is_unnotified_and_none_is_notified_twice_whenever_the_proce
     """On a path, on an S3, and as on a mount without locks, where files are moved into place."""
     folder = str(tmp_path)
     if where == "s3":
-        folder = below(request.getfixturevalue("s3"), "killed")
+        folder = below(request.getfixturevalue("s3"), f"killed-{waves}")
     elif where == "mount":
         folder = tmp_path.as_uri()
     draw = random.Random(20_261_121)  # noqa: S311 - not a secret
