@@ -1,4 +1,4 @@
-"""The closed form: one departed member by itself, after a join phase of at most a heartbeat and a poll.
+"""The closed form: one departed member by itself, after a join phase of a heartbeat at most, and a rejoin.
 
 History is explained this way: it notifies no receiver, and a topic holds years of it. So are epoch-based
 groups, whose members are removed one by one; what took the last members of one together, is one event here,
@@ -66,7 +66,9 @@ def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain every departed member as if it had departed alone, or the last ones together."""
     shares = shares_of_ways(evidence.ways, by)
     beat = likeliest_heartbeat(evidence.session, evidence.deadline, evidence.beats, by)
-    length = (beat + by.rejoins_late) * (1 + evidence.aborted)
+    # A survivor may poll late: that matters where no timer can have ended.
+    rejoins = by.rejoins_late if evidence.is_obvious else by.rejoins
+    length = (beat + rejoins) * (1 + evidence.aborted)
     if evidence.is_alone:
         length = float(evidence.phase[1] if evidence.phase[1] >= 0 else _AT_ONCE_MS)
     beats = [
