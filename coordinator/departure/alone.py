@@ -66,11 +66,12 @@ def alone(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     """Explain every departed member as if it had departed alone, or the last ones together."""
     shares = shares_of_ways(evidence.ways, by)
     beat = likeliest_heartbeat(evidence.session, evidence.deadline, evidence.beats, by)
-    # A survivor may poll late: that matters where no timer can have ended.
-    rejoins = by.rejoins_late if evidence.is_obvious else by.rejoins
-    length = (beat + rejoins) * (1 + evidence.aborted)
     if evidence.is_alone:
         length = float(evidence.phase[1] if evidence.phase[1] >= 0 else _AT_ONCE_MS)
+    else:
+        # A survivor may poll late: that matters where no timer can have ended.
+        rejoins = by.rejoins_late if evidence.is_obvious else by.rejoins
+        length = (beat + rejoins) * (1 + evidence.aborted)
     beats = [
         min(timers.MODERN_MS, tried_heartbeats(one.session, 0)[-1]) if evidence.apart else float(beat)
         for one in evidence.departed

@@ -383,9 +383,8 @@ def _breached(intervals: Intervals, limit: float, modes: _Modes, by: Fitted) -> 
 
 def _noticed(intervals: Intervals, limit: float, notice: float, modes: _Modes, by: Fitted) -> list[Wait]:
     """Return the same for one whose client sees that with its next heartbeat, up to `notice` (ms) later."""
-    soon = by.noticed
     late = scaled(intervals.working, modes.behind / 2, limit + notice)
-    return [*late, (limit, limit + notice + soon, modes.at / 2)]
+    return [*late, (limit, limit + notice + by.noticed, modes.at / 2)]
 
 
 def _modes(intervals: Intervals, client: Client, by: Fitted) -> _Modes:
