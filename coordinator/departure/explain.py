@@ -20,7 +20,7 @@ import numpy as np
 
 from rebalance_monitor.coordinator.departure import hypotheses, phase, timers, waits
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
-from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE
+from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE, encode
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, SOON_MS, Way, late_share
 
@@ -134,11 +134,17 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
 
 
 def _silent(evidence: Evidence) -> dict[int, list[Departed]]:
-    """Return the members that have committed nothing in their generation, by age (ms)."""
+    """Return the members that have committed nothing in their generation, by age (ms).
+
+    The first of an age speaks for it, in whichever order a record lists them.
+    """
     found: dict[int, list[Departed]] = {}
     for one in evidence.departed:
         if one.trace.last < 0:
             found.setdefault(one.since, []).append(one)
+    for some in found.values():
+        if len(some) > 1:
+            some.sort(key=lambda one: (_is_anew(one), encode(one)))
     return found
 
 
@@ -306,7 +312,7 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
             by,
             # Where one fault took several, their age is evidence of that fault once.
             young=one.young and len(alike) == 1,
-            again=alike[0] is not one,
+            again=_is_again(scene, one),
             failing=failing,
             idler=scene.idler,
         )
@@ -340,7 +346,12 @@ def _of_one_age(scene: _Scene, one: Departed) -> list[Departed]:
 
 def _is_again(scene: _Scene, one: Departed) -> bool:
     """Whether another one's waits say how long ago all of its age departed."""
-    return _of_one_age(scene, one)[0] is not one and one.anew < 0 and one.woke < 0
+    return _of_one_age(scene, one)[0] is not one and not _is_anew(one)
+
+
+def _is_anew(one: Departed) -> bool:
+    """Whether its session began anew, or its broker woke: how long it was silent is its own."""
+    return one.anew >= 0 or one.woke >= 0
 
 
 def _stopped(
@@ -377,7 +388,10 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float) -> _Sums:
         sums[:, _INSIDE, _DEAD] += weights[:, _INSIDE]
     others, removing, most = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
     by_beat = np.einsum("rabc,rabc->b", sums[0], others[0])
-    by_beat += np.einsum("bc,bc->b", parts.removed[0], removing[0])
+    removed = np.zeros(len(roles))
+    if parts.removed.size:
+        by_beat += np.einsum("bc,bc->b", parts.removed[0], removing[0])
+        np.einsum("ibc,ibc->i", parts.removed, removing, out=removed)
     weights = others[:, :, 0]
     if len(roles) > 1:
         weights[:, _TRIGGER] += others[:, _TRIGGER, _DEAD]
@@ -388,7 +402,6 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float) -> _Sums:
         more = np.einsum("irabc,irabc->air", together, others[:, :, _DEAD:])
         for way, of_event in zip(_WAYS_TOGETHER, more, strict=False):
             found[..., way] += of_event
-    removed = np.einsum("ibc,ibc->i", parts.removed, removing)
     return _Sums(found.swapaxes(0, 1), removed, by_beat / np.maximum(usual, 1e-12), most + log(share))
 
 

@@ -422,7 +422,7 @@ def rows_of(
     """
     intervals = of_departed(one, kept, by, young=young, idler=idler)
     client, usual = client_of(one), intervals.waits
-    if again and one.anew < 0 and one.woke < 0:
+    if again:
         return _of_one_age(one, intervals, beats, by)
     unrelated, noticed = stalled(one, intervals, beats, client, by)
     if one.unmoved:

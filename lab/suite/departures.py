@@ -10,25 +10,29 @@ does not know; the rest is what nobody can read off these records. `--margins` p
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Hashable
 from copy import copy
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
 import msgspec
 from msgspec.structs import replace as changed
 
+from rebalance_monitor.coordinator.departure.evidence import decode
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import Way, client_of
 from rebalance_monitor.coordinator.departure.observe import observed
 from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
-from rebalance_monitor.coordinator.findings.finding import CLAIMED
+from rebalance_monitor.coordinator.findings.finding import CLAIMED, MEASURED
+from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.membership import compare
+from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.scoring.margins import ALL, LEAST
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.study.recorded import read_recording
@@ -41,12 +45,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from rebalance_monitor.coordinator.departure.evidence import Evidence
+    from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.decoders import Row
     from rebalance_monitor.lab.simulator.truth import Removal
     from rebalance_monitor.lab.truth.recorded_suite import Suite
     from rebalance_monitor.lab.workers.timings import Timing
 
+Key = TypeVar("Key", bound=Hashable)
 FIRST_UNSEEN = 1_000_000
 """The first seed of a simulation that nothing is fitted on."""
 
@@ -91,8 +97,9 @@ def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4
     lives: list[Life] = []
     for seed in seeds:
         sim = simulate(draw_plan(Random(seed), profile, faults=faults), seed)  # noqa: S311 - a simulation
-        truth = {one.member: way_of(one) for one in sim.truth.removals if one.seen and one.fault != "pause"}
-        found = _lives(sim.rows, lambda _, member, truth=truth: truth.get(member))  # type: ignore[misc]
+        removals = [one for one in sim.truth.removals if one.seen and one.fault != "pause"]
+        truth = _told_once([(one.member, way_of(one)) for one in removals])
+        found = _lives(sim.rows, lambda _, one, truth=truth: truth.get(one), sim.plan.broker.session)  # type: ignore[misc]
         lives += found.values()
     return lives
 
@@ -105,7 +112,7 @@ def way_of(one: Removal) -> Way:
 
 
 def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
-    """Read the departures of classic groups from a recording (a suite folder of the lab).
+    """Read the departures from a recording (a suite folder of the lab).
 
     `informed`: with the true settings of each group.
     """
@@ -115,12 +122,25 @@ def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
 def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     """Return the same by group."""
     recording = read_recording(folder)
-    truth = {(one.group, one.member): WAY_OF[Removed(one.cause)] for one in recording.facts}
-    suite = read_suite(folder) if informed else None
+    truth = _told_once([((one.group, one.member), WAY_OF[Removed(one.cause)]) for one in recording.facts])
+    suite = read_suite(folder)
+    known, session = suite if informed else None, _session_848(suite)
     found: dict[str, Life] = {}
     for rows in recording.shards.values():
-        found |= _lives(rows, lambda group, member: truth.get((group, member)), suite)
+        found |= _lives(rows, lambda group, member: truth.get((group, member)), session, known)
     return found
+
+
+def _told_once(ways: Sequence[tuple[Key, Way]]) -> dict[Key, Way]:
+    """Return the way of each member that departed once: one of an epoch-based group may come back."""
+    times = Counter(key for key, _ in ways)
+    return {key: way for key, way in ways if times[key] == 1}
+
+
+def _session_848(suite: Suite) -> int:
+    """Return the session timeout of epoch-based groups, ms."""
+    given = suite.settings.get("session_timeout_848", SESSION_TIMEOUT_848_MS)
+    return int(str(given).removesuffix("ms"))
 
 
 def with_settings(evidence: Evidence, timing: Timing, family: str) -> Evidence:
@@ -140,31 +160,52 @@ def with_settings(evidence: Evidence, timing: Timing, family: str) -> Evidence:
 
 
 def _lives(
-    rows: Sequence[Row], truth: Callable[[str, str], Way | None], suite: Suite | None = None
+    rows: Sequence[Row],
+    truth: Callable[[str, str], Way | None],
+    session: int,
+    suite: Suite | None = None,
 ) -> dict[str, Life]:
     lives: dict[str, Life] = defaultdict(list)
-    for group, seen, members in observations(rows):
+    for group, seen, members in observations(rows, session):
         evidence = seen
-        if suite is not None and group in suite.timings and group in suite.families:
+        if suite is not None and not seen.apart and group in suite.timings and group in suite.families:
             evidence = with_settings(seen, suite.timings[group], suite.families[group])
         lives[group].append(Seen(evidence, tuple(truth(group, member) for member in members)))
     return lives
 
 
-def observations(rows: Sequence[Row]) -> Iterator[tuple[str, Evidence, list[str]]]:
-    """Yield group, evidence and departed members of each rebalance of classic groups in a shard's `rows`."""
+def observations(rows: Sequence[Row], session: int = 45_000) -> Iterator[tuple[str, Evidence, list[str]]]:
+    """Yield group, evidence and departed members of each rebalance in a shard's `rows`.
+
+    `session`: the session timeout (ms) of epoch-based groups. One of their members whose removal says by
+    itself why it departed has no name.
+    """
     if not rows:
         return
-    shard = ShardCoordinator(new_shard_state(rows[0].shard, 0, None), DetectionSettings(), "lab")
+    settings = DetectionSettings(session_timeout_848_ms=session)
+    shard = ShardCoordinator(new_shard_state(rows[0].shard, 0, None), settings, "lab")
     for row in rows:
         before = copy(shard.state.groups.get(row.group)) if row.row_kind == "record" else None
-        shard.on_row(row)
+        found = [one.finding for one in shard.on_row(row) if isinstance(one, FindingOut)]
+        yield from _of_epochs(found)
         after = shard.state.groups.get(row.group)
         if before is not None and after is not None and _is_rebalance(before, after):
             change = compare(before.members, after.members)
             aborted = max(0, after.generation - before.generation - 1)
             evidence = observed(before, change, after.cst, aborted)
             yield row.group, evidence, [one.member_id for one in change.left]
+
+
+def _of_epochs(found: Iterable[Finding]) -> Iterator[tuple[str, Evidence, list[str]]]:
+    """Yield the same of epoch-based groups, whose members were removed one by one."""
+    for finding in found:
+        evidence = decode(str(finding.details[MEASURED]).encode()) if MEASURED in finding.details else None
+        if evidence is None or not evidence.apart:
+            continue
+        gone = [one.member_id for one in finding.members if one.role == "left"]
+        names = [name if age >= 0 else "" for name, age in zip(gone, evidence.apart, strict=False)]
+        names += [""] * (len(evidence.departed) - len(names))
+        yield finding.group or "", changed(evidence, beats=(), ways=()), names
 
 
 def _is_rebalance(before: GroupState, after: GroupState) -> bool:

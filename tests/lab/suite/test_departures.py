@@ -70,24 +70,22 @@ def test_a_fit_that_finds_the_same_constants_writes_the_same_module() -> None:
     assert fit.written(fit.rounded(FITTED), fitted.REJOINING, about, fitted.INPUTS) == text
 
 
-def test_a_fit_that_was_stopped_goes_on_to_the_same_constants(
-    tmp_path: Path, lives: list[Life], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fit, "MOVED", ("uncaused", "returned"))
+def test_a_fit_that_was_stopped_goes_on_to_the_same_constants(tmp_path: Path, lives: list[Life]) -> None:
+    moved = ("uncaused", "returned")
     some, whole, parts = (
-        corpus.Corpus(lives[:10], lives[10:20]),
+        corpus.Corpus(lives[:20], lives[20:40]),
         tmp_path / "whole.json",
         tmp_path / "parts.json",
     )
-    at_once, ended = fit.fit(some, whole, "these", float("inf"), 1)
+    at_once, ended = fit.fit(some, whole, "these", float("inf"), 1, only=moved)
     assert ended
     assert at_once != corpus.START
-    assert fit.fit(some, parts, "these", 0.0, 1) == (corpus.START, False)
+    assert fit.fit(some, parts, "these", 0.0, 1, only=moved) == (corpus.START, False)
     kept = msgspec.json.decode(whole.read_bytes(), type=fit.Progress)
-    half = msgspec.structs.replace(kept, done=len(fit.MOVED), best=kept.began)
+    half = msgspec.structs.replace(kept, done=len(moved), best=kept.began)
     parts.write_bytes(msgspec.json.encode(half))
-    assert fit.fit(some, parts, "these", float("inf"), 1) == (at_once, True)
-    assert fit.fit(some, whole, "others", 0.0, 1) == (corpus.START, False)
+    assert fit.fit(some, parts, "these", float("inf"), 1, only=moved) == (at_once, True)
+    assert fit.fit(some, whole, "others", 0.0, 1, only=moved) == (corpus.START, False)
 
 
 def test_a_rebalance_is_judged_again_only_where_its_likelihoods_read_the_constant(lives: list[Life]) -> None:
