@@ -45,11 +45,18 @@ _CLEARLY_MS = 2 * _AT_MS + SOON_MS
 _AROUND = np.array([0.0, -_AT_MS, _AT_MS])
 
 
+class _Age(NamedTuple):
+    """How many departed members have committed nothing for as long, and whether another speaks for them."""
+
+    members: int = 1
+    is_told: bool = False
+
+
 class _Scene(NamedTuple):
     """What all members of a rebalance share.
 
-    `silent`: by age (ms), members that have committed nothing in their generation. `idler`: how many times
-    as likely as usual (odds) the members had nothing to commit.
+    `ages`: of each departed member. `is_strict`: in a long phase no session ends late, for each runs as it
+    began. `idler`: how many times as likely as usual (odds) the members had nothing to commit.
     """
 
     evidence: Evidence
@@ -58,7 +65,8 @@ class _Scene(NamedTuple):
     siblings: list[int]
     shares: list[float]
     by: Fitted
-    silent: dict[int, list[Departed]]
+    ages: list[_Age]
+    is_strict: bool
     idler: float = 1.0
 
 
@@ -122,8 +130,9 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     seen = phase.phase_of(evidence, by)
     siblings = [gap for trace in evidence.survivors for gap in trace.gaps[-4:]]
     shares = hypotheses.shares_of_ways(evidence.ways, by)
-    tried, silent = waits.tried_heartbeats(evidence.session, evidence.deadline), _silent(evidence)
-    scene = _Scene(evidence, seen, tried, siblings, shares, by, silent)
+    tried = waits.tried_heartbeats(evidence.session, evidence.deadline)
+    is_strict = not any(one.anew >= 0 or (one.lived_on and one.returned) for one in evidence.departed)
+    scene = _Scene(evidence, seen, tried, siblings, shares, by, _ages(evidence), is_strict)
     usual = waits.prior_of_heartbeats(evidence.session, evidence.deadline, evidence.beats, by)
     worked = _summed(scene, _parts(scene), usual, 1 - by.quiet)
     found = _posterior(evidence, worked)
@@ -133,18 +142,23 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
     return _posterior(evidence, _mixed([worked, _summed(idle, _parts(idle), usual, by.quiet)]))
 
 
-def _silent(evidence: Evidence) -> dict[int, list[Departed]]:
-    """Return the members that have committed nothing in their generation, by age (ms).
+def _ages(evidence: Evidence) -> list[_Age]:
+    """Return how many members have the age of each that has committed nothing in its generation.
 
-    The first of an age speaks for it, in whichever order a record lists them.
+    One of them speaks for all, the same in whichever order a record lists them; not for those whose session
+    began anew, of which each speaks for itself.
     """
-    found: dict[int, list[Departed]] = {}
-    for one in evidence.departed:
+    places: dict[int, list[int]] = {}
+    for place, one in enumerate(evidence.departed):
         if one.trace.last < 0:
-            found.setdefault(one.since, []).append(one)
-    for some in found.values():
+            places.setdefault(one.since, []).append(place)
+    found = [_Age()] * len(evidence.departed)
+    for some in places.values():
         if len(some) > 1:
-            some.sort(key=lambda one: (_is_anew(one), encode(one)))
+            anew = {place for place in some if _is_anew(evidence.departed[place])}
+            *_, first = min([(place in anew, encode(evidence.departed[place]), place) for place in some])
+            for place in some:
+                found[place] = _Age(len(some), place != first and place not in anew)
     return found
 
 
@@ -161,7 +175,8 @@ def _parts(scene: _Scene) -> _Parts:
     )
     for first in range(0, count, _AT_ONCE):
         some = slice(first, first + _AT_ONCE)
-        _fill(scene, evidence.departed[some], _Parts(*(one[some] for one in parts)))
+        part = scene._replace(ages=scene.ages[some])
+        _fill(part, evidence.departed[some], _Parts(*(one[some] for one in parts)))
     return parts
 
 
@@ -181,7 +196,10 @@ def _mixed(each: Sequence[_Sums]) -> _Sums:
 
 
 def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
-    """Fill in the likelihoods of members in each role, by way, heartbeat interval and cell."""
+    """Fill in the likelihoods of some members in each role, by way, heartbeat interval and cell.
+
+    `scene`: with the ages of these members.
+    """
     grid, span, by = scene.phase.grid, scene.phase.span, scene.by
     roles, together, removed = parts
     trigger, holder, inside = (roles[:, role] for role in (_TRIGGER, _HOLDER, _INSIDE))
@@ -198,7 +216,7 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     np.maximum(begun, 0.0, out=begun)
     np.subtract(seen.now, seen.middle, out=inside)
     np.maximum(inside, 0.0, out=inside)
-    if len(span.long) and not any(one.anew >= 0 or (one.lived_on and one.returned) for one in some):
+    if len(span.long) and scene.is_strict:
         _leave_out_late(scene, seen, inside)
     if together.shape[2] > _DEAD:
         relative = prior[:, _MEANT] / np.array(scene.shares)[_MEANT, None, None]
@@ -206,7 +224,7 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
         together[:, _HOLDER, _DEAD:] = relative * seen.at_end[:, _SHOWN]
         together[:, _INSIDE, _DEAD:] = relative * inside[:, _SHOWN]
         # Of those of one age an event takes all at one time: how long ago that was is evidence once.
-        again = [_is_again(scene, one) for one in some]
+        again = [age.is_told for age in scene.ages]
         together[again, _INSIDE, _DEAD:] = relative[again] * inside[again, Way.UNJOINED][:, None]
     inside *= prior * apart
     inside += prior * near * begun
@@ -303,16 +321,15 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
     rows: list[list[waits.Wait]] = []
     since: list[float] = []
     by, failing = scene.by, scene.evidence.failures
-    for one in some:
-        alike = _of_one_age(scene, one)
+    for one, age in zip(some, scene.ages, strict=True):
         rows += timers.rows_of(
             one,
             scene.siblings,
             scene.tried,
             by,
             # Where one fault took several, their age is evidence of that fault once.
-            young=one.young and len(alike) == 1,
-            again=_is_again(scene, one),
+            young=one.young and age.members == 1,
+            again=age.is_told,
             failing=failing,
             idler=scene.idler,
         )
@@ -337,16 +354,6 @@ def _removals(scene: _Scene, some: Sequence[Departed]) -> _Removals:
         found[:, Way.DIED, :, over:],
         _stopped(rows, some, grid.table, found[:, Way.UNJOINED, 0, : table + 1]),
     )
-
-
-def _of_one_age(scene: _Scene, one: Departed) -> list[Departed]:
-    """Return the members that have committed nothing for as long as this one; itself where it did commit."""
-    return scene.silent[one.since] if one.trace.last < 0 else [one]
-
-
-def _is_again(scene: _Scene, one: Departed) -> bool:
-    """Whether another one's waits say how long ago all of its age departed."""
-    return _of_one_age(scene, one)[0] is not one and not _is_anew(one)
 
 
 def _is_anew(one: Departed) -> bool:
@@ -387,10 +394,11 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float) -> _Sums:
         sums[:, _TRIGGER, _DEAD] = weights[:, _TRIGGER]
         sums[:, _INSIDE, _DEAD] += weights[:, _INSIDE]
     others, removing, most = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
-    by_beat = np.einsum("rabc,rabc->b", sums[0], others[0])
+    # Each member gives the same, but for what is approximate.
+    by_beat = np.einsum("irabc,irabc->b", sums, others) / len(roles)
     removed = np.zeros(len(roles))
     if parts.removed.size:
-        by_beat += np.einsum("bc,bc->b", parts.removed[0], removing[0])
+        by_beat += np.einsum("ibc,ibc->b", parts.removed, removing) / len(roles)
         np.einsum("ibc,ibc->i", parts.removed, removing, out=removed)
     weights = others[:, :, 0]
     if len(roles) > 1:

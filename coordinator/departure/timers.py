@@ -418,7 +418,7 @@ def rows_of(
 
     A stalled member has two: what depends on the heartbeat interval, and what does not.
     `kept`: intervals of the members that stayed. `young`, `idler`: as of `of_departed`. `again`: another one
-    has the same age. `failing`: `failures`.
+    of its age says when both departed. `failing`: `failures`.
     """
     intervals = of_departed(one, kept, by, young=young, idler=idler)
     client, usual = client_of(one), intervals.waits

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.workers.timings import Timing
 
 Key = TypeVar("Key", bound=Hashable)
+Fact = TypeVar("Fact")
 FIRST_UNSEEN = 1_000_000
 """The first seed of a simulation that nothing is fitted on."""
 
@@ -97,9 +98,9 @@ def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4
     lives: list[Life] = []
     for seed in seeds:
         sim = simulate(draw_plan(Random(seed), profile, faults=faults), seed)  # noqa: S311 - a simulation
-        removals = [one for one in sim.truth.removals if one.seen and one.fault != "pause"]
-        truth = _told_once([(one.member, way_of(one)) for one in removals])
-        found = _lives(sim.rows, lambda _, one, truth=truth: truth.get(one), sim.plan.broker.session)  # type: ignore[misc]
+        every = _told_once([(one.member, one) for one in sim.truth.removals])
+        told = {one.member: way_of(one) for one in every.values() if one.seen and one.fault != "pause"}
+        found = _lives(sim.rows, lambda _, one, told=told: told.get(one), sim.plan.broker.session)  # type: ignore[misc]
         lives += found.values()
     return lives
 
@@ -121,9 +122,10 @@ def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
 
 def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     """Return the same by group."""
+    # It reads the brokers' logs again, where they are there.
+    suite = read_suite(folder)
     recording = read_recording(folder)
     truth = _told_once([((one.group, one.member), WAY_OF[Removed(one.cause)]) for one in recording.facts])
-    suite = read_suite(folder)
     known, session = suite if informed else None, _session_848(suite)
     found: dict[str, Life] = {}
     for rows in recording.shards.values():
@@ -131,10 +133,10 @@ def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     return found
 
 
-def _told_once(ways: Sequence[tuple[Key, Way]]) -> dict[Key, Way]:
-    """Return the way of each member that departed once: one of an epoch-based group may come back."""
-    times = Counter(key for key, _ in ways)
-    return {key: way for key, way in ways if times[key] == 1}
+def _told_once(facts: Sequence[tuple[Key, Fact]]) -> dict[Key, Fact]:
+    """Return what is told of each member that departed once: one of an epoch-based group may come back."""
+    times = Counter(key for key, _ in facts)
+    return {key: fact for key, fact in facts if times[key] == 1}
 
 
 def _session_848(suite: Suite) -> int:
@@ -166,19 +168,23 @@ def _lives(
     suite: Suite | None = None,
 ) -> dict[str, Life]:
     lives: dict[str, Life] = defaultdict(list)
-    for group, seen, members in observations(rows, session):
+    observed = list(observations(rows, session))
+    # Not every removal is told: an administrator's is in no log.
+    times = Counter((group, member) for group, _, members in observed for member in members)
+    for group, seen, members in observed:
         evidence = seen
         if suite is not None and not seen.apart and group in suite.timings and group in suite.families:
             evidence = with_settings(seen, suite.timings[group], suite.families[group])
-        lives[group].append(Seen(evidence, tuple(truth(group, member) for member in members)))
+        ways = (truth(group, member) if times[group, member] == 1 else None for member in members)
+        lives[group].append(Seen(evidence, tuple(ways)))
     return lives
 
 
 def observations(rows: Sequence[Row], session: int = 45_000) -> Iterator[tuple[str, Evidence, list[str]]]:
     """Yield group, evidence and departed members of each rebalance in a shard's `rows`.
 
-    `session`: the session timeout (ms) of epoch-based groups. One of their members whose removal says by
-    itself why it departed has no name.
+    `session`: the session timeout (ms) of epoch-based groups, by default that of brokers. Those of their
+    members that are not judged by their silence have no name, as static ones.
     """
     if not rows:
         return
@@ -203,8 +209,7 @@ def _of_epochs(found: Iterable[Finding]) -> Iterator[tuple[str, Evidence, list[s
         if evidence is None or not evidence.apart:
             continue
         gone = [one.member_id for one in finding.members if one.role == "left"]
-        names = [name if age >= 0 else "" for name, age in zip(gone, evidence.apart, strict=False)]
-        names += [""] * (len(evidence.departed) - len(names))
+        names = [name if age >= 0 else "" for name, age in zip(gone, evidence.apart, strict=True)]
         yield finding.group or "", changed(evidence, beats=(), ways=()), names
 
 
@@ -271,13 +276,14 @@ def table(lives: Iterable[Life], by: Fitted = FITTED, *, informed: bool = False)
 def beside(folders: Iterable[Path]) -> dict[tuple[str, str], list[int]]:
     """Return losses by margin: how many, how many are claimed, how many by one who knows the settings.
 
-    Counted are groups that commit within their session timeout, from records alone.
+    Counted are classic groups that commit within their session timeout, from records alone.
     """
     rows: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
     for folder in folders:
         suite = read_suite(folder)
         for informed in (False, True):
-            for group, life in recorded_groups(folder, informed=informed).items():
+            for group, every in recorded_groups(folder, informed=informed).items():
+                life = [seen for seen in every if not seen.evidence.apart]
                 text, family = suite.timings.get(group), suite.families.get(group)
                 if text is None or family is None or text.commit_ms > text.session_ms:
                     continue

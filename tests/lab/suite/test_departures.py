@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -24,6 +25,7 @@ from rebalance_monitor.lab.suite.departures import (
     answers,
     as_margins,
     beside,
+    recorded_groups,
     simulated,
     with_settings,
 )
@@ -100,6 +102,16 @@ def test_a_rebalance_is_judged_again_only_where_its_likelihoods_read_the_constan
             }
             assert changed <= set(judges.reads[name])
         assert 0 < len(judges.reads["returned"]) < len(cases)
+
+
+def test_departures_of_epoch_based_groups_have_their_truth_but_for_members_that_come_back() -> None:
+    """In `members-removed` an administrator removed a member, which no log tells, and it came back."""
+    lives = recorded_groups(corpus.RECORDINGS / "matrix-4.3.0")
+    epochs = {group: [one for one in life if one.evidence.apart] for group, life in lives.items()}
+    ways = Counter(way for life in epochs.values() for one in life for way in one.ways)
+    assert ways == {Way.LEFT: 24, Way.DIED: 9, None: 8}
+    assert None in [way for one in epochs["members-removed.confluent-848"] for way in one.ways]
+    assert all(len(one.ways) == len(one.evidence.departed) for life in lives.values() for one in life)
 
 
 @given(st.floats(-3, 3), st.floats(0.1, 5))
