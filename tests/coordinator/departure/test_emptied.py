@@ -115,7 +115,7 @@ def test_a_group_that_never_committed_is_not_dead_because_it_ends_soon_after_its
         explain(Evidence(51_000, 0, (one,) * 3, (), 0, 0, 60_000, 45_000)).ways[0][Way.DIED]
         for one in (new, changed(new, before=300_000))
     )
-    assert closed < 0.5 < died
+    assert closed < 0.4 < died
 
 
 def test_the_age_of_members_that_never_committed_is_evidence_once_however_many_they_are() -> None:
