@@ -145,8 +145,8 @@ def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
 def _ages(evidence: Evidence) -> list[_Age]:
     """Return how many members have the age of each that has committed nothing in its generation.
 
-    One of them speaks for all, the same in whichever order a record lists them; not for those whose session
-    began anew, of which each speaks for itself.
+    One of them speaks for all, the same in whichever order a record lists them. A member whose session began
+    anew speaks for itself.
     """
     places: dict[int, list[int]] = {}
     for place, one in enumerate(evidence.departed):

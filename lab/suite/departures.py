@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.workers.timings import Timing
 
 Key = TypeVar("Key", bound=Hashable)
-Fact = TypeVar("Fact")
 FIRST_UNSEEN = 1_000_000
 """The first seed of a simulation that nothing is fitted on."""
 
@@ -98,9 +97,11 @@ def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4
     lives: list[Life] = []
     for seed in seeds:
         sim = simulate(draw_plan(Random(seed), profile, faults=faults), seed)  # noqa: S311 - a simulation
-        every = _told_once([(one.member, one) for one in sim.truth.removals])
-        told = {one.member: way_of(one) for one in every.values() if one.seen and one.fault != "pause"}
-        found = _lives(sim.rows, lambda _, one, told=told: told.get(one), sim.plan.broker.session)  # type: ignore[misc]
+        removals = sim.truth.removals
+        once = _once(one.member for one in removals)
+        shown = [one for one in removals if one.seen and one.fault != "pause" and one.member in once]
+        truth = {one.member: way_of(one) for one in shown}
+        found = _lives(sim.rows, lambda _, one, truth=truth: truth.get(one), sim.plan.broker.session)  # type: ignore[misc]
         lives += found.values()
     return lives
 
@@ -122,10 +123,12 @@ def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
 
 def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     """Return the same by group."""
-    # It reads the brokers' logs again, where they are there.
+    # First, for it writes the truth again that the recording is read with.
     suite = read_suite(folder)
     recording = read_recording(folder)
-    truth = _told_once([((one.group, one.member), WAY_OF[Removed(one.cause)]) for one in recording.facts])
+    ways = [((one.group, one.member), WAY_OF[Removed(one.cause)]) for one in recording.facts]
+    once = _once(key for key, _ in ways)
+    truth = {key: way for key, way in ways if key in once}
     known, session = suite if informed else None, _session_848(suite)
     found: dict[str, Life] = {}
     for rows in recording.shards.values():
@@ -133,10 +136,9 @@ def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     return found
 
 
-def _told_once(facts: Sequence[tuple[Key, Fact]]) -> dict[Key, Fact]:
-    """Return what is told of each member that departed once: one of an epoch-based group may come back."""
-    times = Counter(key for key, _ in facts)
-    return {key: fact for key, fact in facts if times[key] == 1}
+def _once(members: Iterable[Key]) -> set[Key]:
+    """Return the members that departed once. Those of epoch-based groups keep their ids as they come back."""
+    return {member for member, times in Counter(members).items() if times == 1}
 
 
 def _session_848(suite: Suite) -> int:
@@ -169,13 +171,13 @@ def _lives(
 ) -> dict[str, Life]:
     lives: dict[str, Life] = defaultdict(list)
     observed = list(observations(rows, session))
-    # Not every removal is told: an administrator's is in no log.
-    times = Counter((group, member) for group, _, members in observed for member in members)
+    # No log tells that an administrator removed a member: told once, it may have departed twice.
+    once = _once((group, member) for group, _, members in observed for member in members)
     for group, seen, members in observed:
         evidence = seen
         if suite is not None and not seen.apart and group in suite.timings and group in suite.families:
             evidence = with_settings(seen, suite.timings[group], suite.families[group])
-        ways = (truth(group, member) if times[group, member] == 1 else None for member in members)
+        ways = (truth(group, member) if (group, member) in once else None for member in members)
         lives[group].append(Seen(evidence, tuple(ways)))
     return lives
 

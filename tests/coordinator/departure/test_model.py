@@ -390,12 +390,7 @@ def test_the_order_in_which_departed_members_are_listed_changes_no_share(
     found, again = explain(evidence), explain(turned)
     assert again.beats == pytest.approx(found.beats, abs=1e-6)
     for one in set(map(repr, evidence.departed)):
-        ways, other = (
-            np.sort(
-                [ways for each, ways in zip(some.departed, said.ways, strict=True) if repr(each) == one], 0
-            )
-            for some, said in ((evidence, found), (turned, again))
-        )
+        ways, other = (shares_of(one, *each) for each in ((evidence, found), (turned, again)))
         assert other == pytest.approx(ways, abs=1e-6)
 
 
