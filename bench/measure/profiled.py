@@ -38,7 +38,7 @@ JVM = {
 PYTHON = {
     "worker: decoding": r"decode_batches \(",
     "worker: reading and writing the state": r"decode_state|encode_state|decode_lane|encode_lane|_decode \(",
-    "worker: folding and judging": r"step \(streaming",
+    "worker: folding and judging": r"step \(engine",
     "worker: the rest of a task": r"worker \(pyspark|daemon\.py",
     "driver: reading the operator's rows": r"read_batch|collect \(pyspark",
     "driver: publication a batch": r"writer\.py",

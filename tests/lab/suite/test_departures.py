@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -74,20 +75,22 @@ def test_a_fit_that_finds_the_same_constants_writes_the_same_module() -> None:
 
 def test_a_fit_that_was_stopped_goes_on_to_the_same_constants(tmp_path: Path, lives: list[Life]) -> None:
     moved = ("uncaused", "returned")
+    far = corpus.START._replace(uncaused=0.4, returned=0.01)
     some, whole, parts = (
         corpus.Corpus(lives[:20], lives[20:40]),
         tmp_path / "whole.json",
         tmp_path / "parts.json",
     )
-    at_once, ended = fit.fit(some, whole, "these", float("inf"), 1, only=moved)
+    fitted = partial(fit.fit, some, processes=1, only=moved, first=far)
+    at_once, ended = fitted(whole, "these", float("inf"))
     assert ended
-    assert at_once != corpus.START
-    assert fit.fit(some, parts, "these", 0.0, 1, only=moved) == (corpus.START, False)
+    assert at_once != far
+    assert fitted(parts, "these", 0.0) == (far, False)
     kept = msgspec.json.decode(whole.read_bytes(), type=fit.Progress)
     half = msgspec.structs.replace(kept, done=len(moved), best=kept.began)
     parts.write_bytes(msgspec.json.encode(half))
-    assert fit.fit(some, parts, "these", float("inf"), 1, only=moved) == (at_once, True)
-    assert fit.fit(some, whole, "others", 0.0, 1, only=moved) == (corpus.START, False)
+    assert fitted(parts, "these", float("inf")) == (at_once, True)
+    assert fitted(whole, "others", 0.0) == (far, False)
 
 
 def test_a_rebalance_is_judged_again_only_where_its_likelihoods_read_the_constant(lives: list[Life]) -> None:
