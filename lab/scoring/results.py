@@ -22,7 +22,6 @@ from rebalance_monitor.cluster.errors import DependencyError
 from rebalance_monitor.config.errors import ConfigError
 from rebalance_monitor.coordinator.findings.finding import Finding, from_json
 from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
-from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.scenario.limits import NEARER, overrides
 from rebalance_monitor.lab.scoring.claims import claims_of
 from rebalance_monitor.lab.scoring.judge import named, noises
@@ -115,10 +114,10 @@ def replayed(suite: Suite) -> list[Finding]:
     main = "from rebalance_monitor.cli.main import main; main()"
     capture = str(suite.folder / "capture")
     command = [sys.executable, "-P", "-c", main, "replay", "--capture", capture, "-o", "jsonl"]
-    # A capture holds no broker settings; the job reads them from the broker.
-    settings: dict[str, object] = {"session_timeout_848": f"{SESSION_TIMEOUT_848_MS}ms", **suite.settings}
-    # Records do not hold what an operator of these groups would configure, either.
-    settings |= {"groups": json.dumps(overrides(suite.intervals))} if suite.intervals else {}
+    # A capture holds no broker settings; the job reads them from the broker. Records do not hold what an
+    # operator of these groups would configure, either.
+    own = {"groups": json.dumps(overrides(suite.intervals))} if suite.intervals else {}
+    settings = {**suite.settings, **own}
     command += [one for key, value in settings.items() for one in ("--set", f"detection.{key}={value}")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode not in {0, 1}:

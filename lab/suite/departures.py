@@ -32,7 +32,6 @@ from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.membership import compare
-from rebalance_monitor.lab.cluster.properties import SESSION_TIMEOUT_848_MS
 from rebalance_monitor.lab.scoring.margins import ALL, LEAST
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.study.recorded import read_recording
@@ -129,7 +128,7 @@ def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     ways = [((one.group, one.member), WAY_OF[Removed(one.cause)]) for one in recording.facts]
     once = _once(key for key, _ in ways)
     truth = {key: way for key, way in ways if key in once}
-    known, session = suite if informed else None, _session_848(suite)
+    known, session = suite if informed else None, suite.pace.session_ms
     found: dict[str, Life] = {}
     for rows in recording.shards.values():
         found |= _lives(rows, lambda group, member: truth.get((group, member)), session, known)
@@ -139,12 +138,6 @@ def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
 def _once(members: Iterable[Key]) -> set[Key]:
     """Return the members that departed once. Those of epoch-based groups keep their ids as they come back."""
     return {member for member, times in Counter(members).items() if times == 1}
-
-
-def _session_848(suite: Suite) -> int:
-    """Return the session timeout of epoch-based groups, ms."""
-    given = suite.settings.get("session_timeout_848", SESSION_TIMEOUT_848_MS)
-    return int(str(given).removesuffix("ms"))
 
 
 def with_settings(evidence: Evidence, timing: Timing, family: str) -> Evidence:

@@ -19,7 +19,7 @@ from rebalance_monitor.decoders import coordinator_partition
 from rebalance_monitor.lab.cluster.properties import HEARTBEAT_848, SESSION_848
 from rebalance_monitor.lab.truth.counted import counted_storms
 from rebalance_monitor.lab.truth.facts import facts_of, migrated_groups, stored
-from rebalance_monitor.lab.truth.fold import Fact, Pace
+from rebalance_monitor.lab.truth.fold import LAB_PACE, Fact, Pace
 from rebalance_monitor.lab.truth.runfolder import Played, read_run
 from rebalance_monitor.lab.truth.scripted import Act, Script, scripted_facts
 from rebalance_monitor.lab.truth.strain import Strain
@@ -52,7 +52,8 @@ class Suite:
     `shards` gives the groups of each shard, `settings` what the broker has for settings of the detection,
     `limits` what kind of limits each group's members have (lab/scenario/limits.py), `intervals` the
     max.poll.interval (ms) of groups that send it nowhere, `timings` what was drawn for each group
-    (lab/workers/timings.py). `until`: when (ms) the facts end.
+    (lab/workers/timings.py), `pace` what the brokers set for epoch-based groups. `until`: when (ms) the
+    facts end.
     """
 
     folder: Path
@@ -67,6 +68,7 @@ class Suite:
     limits: Mapping[str, str] = field(default_factory=dict)
     intervals: Mapping[str, int] = field(default_factory=dict)
     timings: Mapping[str, Timing] = field(default_factory=dict)
+    pace: Pace = LAB_PACE
     until: int = sys.maxsize
 
 
@@ -92,7 +94,8 @@ def read_suite(folder: Path) -> Suite:
         shards[coordinator_partition(group, metadata.partitions)].append(group)
     static = [group for run in runs if run.raw["static"] for group in run.groups]
     announced = _storms(runs)
-    facts = facts_of(events, static, _pace(runs)) + announced + _moves(events, shards)
+    pace = _pace(runs)
+    facts = facts_of(events, static, pace) + announced + _moves(events, shards)
     by_group: dict[str, list[Truth]] = defaultdict(list)
     for event in events:
         by_group[event.group].append(event)
@@ -113,7 +116,9 @@ def read_suite(folder: Path) -> Suite:
         spoilt=spoilt,
         migrated=migrated,
         shards=dict(shards),
-        settings={key: value for run in runs for key, value in _settings(run).items()},
+        settings={"session_timeout_848": f"{pace.session_ms}ms"}
+        | {key: value for run in runs for key, value in _settings(run).items()},
+        pace=pace,
         limits={group: kind for run in runs for group, kind in run.limits.items()},
         intervals={group: poll for run in runs for group, poll in run.intervals.items()},
         timings={group: timing for run in runs for group, timing in run.timings.items()},
@@ -170,8 +175,6 @@ def _settings(run: Played) -> dict[str, int | str]:
     found: dict[str, int | str] = {}
     if retention := _retention(run):
         found["offsets_retention"] = f"{retention}ms"
-    if session := run.raw.get("broker", {}).get(SESSION_848):
-        found["session_timeout_848"] = f"{session}ms"
     for step in run.raw["steps"]:
         if step["verb"] == "limit_record":
             found["max_message_bytes"] = int(step["who"][0])
@@ -181,7 +184,7 @@ def _settings(run: Played) -> dict[str, int | str]:
 def _pace(runs: Sequence[Played]) -> Pace:
     """Give what the cluster that all runs share sets for epoch-based groups."""
     broker: Mapping[str, Any] = next((run.raw.get("broker", {}) for run in runs), {})
-    plain = Pace()
+    plain = LAB_PACE
     return Pace(
         session_ms=int(broker.get(SESSION_848, plain.session_ms)),
         heartbeat_ms=int(broker.get(HEARTBEAT_848, plain.heartbeat_ms)),

@@ -117,6 +117,7 @@ PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
         ("loaded", rf"Loaded classic group {_G} with \d+ members"),
         ("loaded", rf"Loading group metadata for {_G} with generation {_N}"),
         ("unloaded", rf"\[GroupId={_G}\] Unloading group metadata for generation {_N}"),
+        ("unloaded", rf"Unloading group metadata for {_G} with generation {_N}"),
     )
 )
 _EPOCH_CAUSES = {
@@ -164,12 +165,17 @@ def _refined(what: str, reason: str) -> str:
 
 
 def parse_log(lines: Iterable[str]) -> Iterator[Truth]:
-    """Give the events of a coordinator log, in its order."""
+    """Give the events of one broker's coordinator log, in its order.
+
+    Timers of a coordinator run on in groups that it has given up. What it says of them removes nobody.
+    """
     known: set[str] = set()
+    given_up: set[str] = set()
     for line in lines:
         event = parse_line(line.rstrip("\n"))
-        if event is None:
+        if event is None or (event.what in _GOING and event.group in given_up):
             continue
+        (given_up.add if event.what == "unloaded" else given_up.discard)(event.group)
         yield event
         if event.what == "joined":
             known |= set(event.members)

@@ -159,6 +159,8 @@ def _event(line: str) -> tuple[str, str, int, tuple[str, ...]]:
             ("joined", "g", -1, ("m-1",)),
         ),
         (JAVA + "Loaded classic group g with 2 members.", ("loaded", "g", -1, ())),
+        (JAVA + "[GroupId=g] Unloading group metadata for generation 3.", ("unloaded", "g", 3, ())),
+        (SCALA + "Unloading group metadata for g with generation 3", ("unloaded", "g", 3, ())),
     ],
 )
 def test_old_and_new_wording_gives_the_same_events(
@@ -207,6 +209,22 @@ def test_a_join_that_only_starts_a_rebalance_is_an_event_once() -> None:
         "(__consumer_offsets-7) (reason: Adding new member m-1 with group instance id None)"
     )
     assert [one.what for one in parse_log([asks, asks])] == ["started", "joined", "started"]
+
+
+def test_a_coordinator_that_has_given_a_group_up_removes_none_of_its_members() -> None:
+    """The delayed join of the old coordinator of 3.9.1 ends a minute after the move, and says so."""
+    unloading = SCALA + "Unloading group metadata for g with generation 3"
+    removed = SCALA + "Group g removed dynamic members who haven't joined: Set(m-1, m-2)"
+    loading = SCALA + "Loading group metadata for g with generation 7"
+    other = removed.replace("Group g", "Group h")
+    lines = [removed, unloading, removed, other, loading, removed]
+    assert [(one.what, one.group) for one in parse_log(lines)] == [
+        ("join_deadline", "g"),
+        ("unloaded", "g"),
+        ("join_deadline", "h"),
+        ("loaded", "g"),
+        ("join_deadline", "g"),
+    ]
 
 
 ASKED = (
