@@ -106,7 +106,7 @@ CLIENTS: dict[str, Client] = {
     "streams": _IN_POLL,
     "streams-1071": _IN_POLL,
     "kafka-python": _IN_POLL._replace(at_beat=True),
-    "librdkafka": Client(1.0, enforces=True, unpolled=True, joins=(50.0, 150.0)),
+    "librdkafka": Client(1.0, enforces=True, unpolled=True, joins=(20.0, 120.0)),
     "librdkafka-848": Client(1.0, enforces=True, holds=True),
     "aiokafka": Client(1.0, enforces=None, hides=True, unpolled=True),
     "sarama": _GO,

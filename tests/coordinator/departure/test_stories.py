@@ -95,30 +95,21 @@ def test_a_phase_of_five_minutes_was_begun_by_a_newcomer_that_is_not_waited_for_
 
 
 @pytest.mark.parametrize(
-    ("family", "way", "surely"),
-    [("kafka-python", Way.UNJOINED, True), ("librdkafka", None, False), ("java", Way.STALLED, True)],
+    ("family", "way"),
+    [("kafka-python", Way.UNJOINED), ("librdkafka", Way.UNJOINED), ("java", Way.STALLED)],
 )
 def test_a_client_that_was_replaced_at_once_is_removed_at_the_deadline_or_leaves_just_before_it(
-    family: str, way: Way | None, *, surely: bool
+    family: str, way: Way
 ) -> None:
     """The new client joined right after the old one's last poll, so both timers end together.
 
-    kafka-python looks with its next heartbeat, too late; Java sooner than the new one can have joined.
+    kafka-python looks with its next heartbeat, too late; Java sooner than the new one can have joined. Of
+    librdkafka's timer, which looks twice a second, nearly nine in ten looks come too late.
     """
     long = 60_000
     one = departed(long + 900, 45_000, long, family=family, returned=layout.SAME_PLACE)
     found = explain(held_for(long, one, phase=(59_300, 60_300)))
-    assert found.ways[0][Way.STALLED] + found.ways[0][Way.UNJOINED] >= SURE
-    assert (max(found.ways[0]) >= SURE) is surely
-    assert way is None or found.ways[0][way] >= SURE
-
-
-def test_the_old_client_of_librdkafka_mostly_misses_the_deadline_before_it_sees_its_own_breach() -> None:
-    """The new one joins within 150 ms of the old one's last poll; the old one looks twice a second."""
-    long = 60_000
-    one = departed(long + 900, 45_000, long, family="librdkafka", returned=layout.SAME_PLACE)
-    (ways,) = explain(held_for(long, one, phase=(59_300, 60_300))).ways
-    assert ways[Way.UNJOINED] > 3 * ways[Way.STALLED]
+    assert found.ways[0][way] >= SURE
 
 
 @pytest.mark.parametrize("family", ["java", "kafka-python", "librdkafka"])
