@@ -94,6 +94,7 @@ class Client(NamedTuple):
     unpolled: bool = False
     notice: float = 500.0
     ends_fetch: float = 0.0
+    fetches: float = 0.0
     joins: tuple[float, float] = (100.0, 350.0)
 
 
@@ -113,7 +114,8 @@ CLIENTS: dict[str, Client] = {
     "franz-go": _GO,
     # MaxWait, by default.
     "kafka-go": _GO._replace(ends_fetch=10_000.0),
-    "kafkajs": _GO._replace(between=True),
+    # maxWaitTimeInMs, by default.
+    "kafkajs": _GO._replace(between=True, fetches=5_000.0),
     "connect": Client(1.0, enforces=None, closes=False),
     "unknown": Client(0.5, enforces=None, closes=False, unpolled=True),
     "unknown-848": Client(0.5, enforces=True, closes=False, holds=True),

@@ -383,14 +383,24 @@ def _multiples(own: Sequence[int], beat: int) -> int:
     return near
 
 
-def until_rejoined(trace: Trace, intervals: Intervals, by: Fitted) -> list[Wait]:
-    """Return the time from a survivor's last commit until it rejoined."""
+def until_rejoined(trace: Trace, intervals: Intervals, fetch: float, by: Fitted) -> list[Wait]:
+    """Return the time from a survivor's last commit until it rejoined, after a fetch of up to `fetch` ms."""
+    usual = intervals.waits
+    if fetch:
+        usual = [part for wait in usual for part in _and_fetch(wait, fetch)]
     if trace.last < 0:
-        return intervals.waits
+        return usual
     rest = 1 - by.rejoin_commit
-    waits = [(low, high, weight * rest) for low, high, weight in intervals.waits]
+    waits = [(low, high, weight * rest) for low, high, weight in usual]
     waits.append((0.0, by.rejoin_committed, by.rejoin_commit))
     return waits
+
+
+def _and_fetch(wait: Wait, fetch: float) -> tuple[Wait, Wait]:
+    """Return a wait with up to `fetch` ms more: so much of the sum of both outlasts the longer one."""
+    low, high, weight = wait
+    late = weight * fetch / (2 * max(high, fetch))
+    return (low, high, weight - late), (high, high + fetch, late)
 
 
 @lru_cache(maxsize=1_024)
