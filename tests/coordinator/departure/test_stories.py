@@ -113,11 +113,12 @@ def test_a_client_that_was_replaced_at_once_is_removed_at_the_deadline_or_leaves
 
 
 # Of a real group of kafkajs: one member closed as its batch ended, and the others awaited their fetches.
-FETCHING = b"""[1226492,0,[[30000,30000,1226498,[14493,[10007,10010,10008,10008,10009,10011,10013,10007],false,121,
-    [1201953,120]],"kafkajs",false,0,0,false,0,true,[-1,-1],-1,true,1,-1,false,-1,[],0,-1,-1,false,false,-1,false,
-    false,0,0,false,20068,false]],
-    [[13665,[10008,10010,10010,10007,10011,10010,10047,10009],false,121,[]],[13656,[10007,10009,10009,10012,10007,10011,10058,10006],false,121,[]]],2,0,30000,30000,false,[-1,-1],
-    [0.198,0.064,1.0,0.935],[0.085,0.0,0.0,0.913,0.0,0.002],2,false,[],false]"""
+FETCHING = b"""[1226492,0,[[30000,30000,1226498,[14493,[10007,10010,10008,10008,10009,10011,10013,10007],
+    false,121,[1201953,120]],"kafkajs",false,0,0,false,0,true,[-1,-1],-1,true,1,-1,false,-1,[],
+    0,-1,-1,false,false,-1,false,false,0,0,false,20068,false]],[[13665,[10008,10010,10010,10007,
+    10011,10010,10047,10009],false,121,[]],[13656,[10007,10009,10009,10012,10007,10011,10058,
+    10006],false,121,[]]],2,0,30000,30000,false,[-1,-1],[0.198,0.064,1.0,0.935],[0.085,0.0,0.0,
+    0.913,0.0,0.002],2,false,[],false]"""
 
 
 def test_members_that_await_their_fetch_before_they_rejoin_do_not_make_a_phase_as_long_as_its_deadline() -> (
