@@ -199,7 +199,8 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     committing = [trace for trace in evidence.survivors if trace.gaps]
     survivors = [(trace, of_survivor(trace, evidence.since, by)) for trace in committing]
     clients = [client_of(one) for one in evidence.departed]
-    between, fetch = any(one.between for one in clients), max([one.fetches for one in clients], default=0.0)
+    between = any(one.between for one in clients)
+    fetch = 0.0 if evidence.is_emptied else max([one.fetches for one in clients], default=0.0)
     busy = fetch + max([one.usual for _, one in survivors if between or one.timer < _TIMED], default=0.0)
     failed = 0 if evidence.failures is None else evidence.aborted
     span = span_of(grid, evidence.session, evidence.deadline, failed, busy)

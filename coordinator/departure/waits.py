@@ -399,8 +399,9 @@ def until_rejoined(trace: Trace, intervals: Intervals, fetch: float, by: Fitted)
 def _and_fetch(wait: Wait, fetch: float) -> tuple[Wait, Wait]:
     """Return a wait with up to `fetch` ms more: so much of the sum of both outlasts the longer one."""
     low, high, weight = wait
-    late = weight * fetch / (2 * max(high, fetch))
-    return (low, high, weight - late), (high, high + fetch, late)
+    shorter, longer = sorted((high, fetch))
+    late = weight * shorter / (2 * longer)
+    return (low, longer, weight - late), (longer, shorter + longer, late)
 
 
 @lru_cache(maxsize=1_024)

@@ -125,8 +125,19 @@ def test_members_that_await_their_fetch_before_they_rejoin_do_not_make_a_phase_a
     None
 ):
     """They heard of it as their batches ended, committed nothing, and waited for up to maxWaitTimeInMs."""
-    assert way(explain(layout.decode(FETCHING)))[0] == Way.LEFT
-    assert max(explain(layout.decode(FETCHING)).ways[0]) >= SURE
+    assert explain(layout.decode(FETCHING)).ways[0][Way.LEFT] >= SURE
+
+
+def test_members_that_were_silent_for_as_long_as_the_deadline_had_awaited_no_fetch() -> None:
+    """Neither a batch of 10 s nor a fetch of 5 s takes 30 s."""
+    seen = layout.decode(FETCHING)
+    (gone,) = seen.departed
+    silent = replace(
+        seen,
+        departed=(replace(gone, trace=replace(gone.trace, last=33_000)),),
+        survivors=tuple([replace(trace, last=30_500) for trace in seen.survivors]),
+    )
+    assert way(explain(silent))[0] == Way.UNJOINED
 
 
 @pytest.mark.parametrize("family", ["java", "kafka-python", "librdkafka"])
