@@ -80,9 +80,9 @@ class Client(NamedTuple):
     heartbeats between two batches, and hears of a rebalance there. `at_beat`: it looks for a breach of its
     interval with its heartbeats alone; others see one up to `notice` (ms) later. `unpolled`: it may rejoin
     without a poll of its application. `ends_fetch`: it awaits the answer to its fetch before it leaves, for
-    so long (ms) at most, and commits nothing meanwhile. `fetches`: so it does, so long, before it rejoins.
-    `joins`: how soon (ms, at least and at most) a new client joins that its process has put in the place of
-    another, after the last poll of that one.
+    so long (ms) at most, and commits nothing meanwhile. `fetches`: it awaits that before it rejoins, for so
+    long (ms) at most. `joins`: how soon (ms, at least and at most) a new client joins that its process put
+    in the place of another, after the last poll of that one.
     """
 
     background: float

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence
+    from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
     from rebalance_monitor.coordinator.departure.waits import Wait
 
     Array = npt.NDArray[np.float64]
@@ -197,11 +197,11 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     quiet = quiet_of(evidence.survivors)
     grid = grid_of(evidence, quiet)
     committing = [trace for trace in evidence.survivors if trace.gaps]
-    survivors = [(trace, of_survivor(trace, evidence.since, by)) for trace in committing]
+    known = [(trace, of_survivor(trace, evidence.since, by)) for trace in committing]
     clients = [client_of(one) for one in evidence.departed]
     between = any(one.between for one in clients)
     fetch = 0.0 if evidence.is_emptied else max([one.fetches for one in clients], default=0.0)
-    busy = fetch + max([one.usual for _, one in survivors if between or one.timer < _TIMED], default=0.0)
+    busy = fetch + max([one.usual for _, one in known if between or one.timer < _TIMED], default=0.0)
     failed = 0 if evidence.failures is None else evidence.aborted
     span = span_of(grid, evidence.session, evidence.deadline, failed, busy)
     if evidence.is_emptied:
@@ -209,9 +209,9 @@ def phase_of(evidence: Evidence, by: Fitted) -> Phase:
     else:
         near = quiet // -_NEAR_MS * -_NEAR_MS
         free, held = _prior(grid, span, evidence.deadline, busy, near, evidence.kept, by)
-    if survivors:
-        rows = [until_rejoined(trace, intervals, fetch, by) for trace, intervals in survivors]
-        at_end, at_start = _survived(evidence, grid, span, rows, by)
+    if known:
+        survivors = [(trace, until_rejoined(trace, intervals, fetch, by)) for trace, intervals in known]
+        at_end, at_start = _survived(evidence, grid, span, survivors, by)
         free, held = free * at_end, held * at_start
     if evidence.awaits:
         # One that is away, or in a long batch, is kept when the deadline ends the phase.
@@ -301,17 +301,16 @@ def _emptied(grid: Grid, span: Span) -> tuple[Array, Array]:
 
 
 def _survived(
-    evidence: Evidence, grid: Grid, span: Span, rows: Sequence[list[Wait]], by: Fitted
+    evidence: Evidence, grid: Grid, span: Span, survivors: Sequence[tuple[Trace, list[Wait]]], by: Fitted
 ) -> tuple[Array, Array]:
     """Return how likely the last commits of survivors are if the phase ended with one, and if it was held.
 
-    `rows`: of each survivor that commits, how long after its last commit it rejoins.
+    `survivors`: those that commit, and how long after its last commit each rejoins.
     """
-    survivors = [trace for trace in evidence.survivors if trace.gaps]
     broad = by.stray_cooperative if evidence.cooperative else by.stray
     wide = broad / max(evidence.since, 1_000.0)
-    since = [trace.last if trace.last >= 0 else evidence.since for trace in survivors]
-    seen = Mixtures(rows).over(since, grid.around)
+    since = [trace.last if trace.last >= 0 else evidence.since for trace, _ in survivors]
+    seen = Mixtures([waits for _, waits in survivors]).over(since, grid.around)
     seen *= 1 - broad
     ages = len(grid.table)
     cut, now = seen[:, ages - len(grid.edges) : ages], seen[:, ages : ages + 1]
@@ -326,7 +325,7 @@ def _survived(
     within = span.begun(seen)
     within -= middle[:, None, :]
     np.maximum(within, 0.0, out=within)
-    late = lateness(survivors, by)[:, None]
+    late = lateness([trace for trace, _ in survivors], by)[:, None]
     within *= ((1 - late) / span.spread.reshape(1, -1)).reshape(within.shape)
     inside *= late
     inside += wide

@@ -164,7 +164,7 @@ def _lives(
 ) -> dict[str, Life]:
     lives: dict[str, Life] = defaultdict(list)
     observed = list(observations(rows, session))
-    # No log tells that an administrator removed a member: told once, it may have departed twice.
+    # An administrator's removal is in no log. So a member that a log names once may have departed twice.
     once = _once((group, member) for group, _, members in observed for member in members)
     for group, seen, members in observed:
         evidence = seen

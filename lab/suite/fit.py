@@ -43,10 +43,11 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.suite.rejoined import Look
 
 HELD = frozenset(("died", "one_event", "died_apart", "unknown", "pauses"))
-"""What befalls members, what one event takes, what nobody thought of, and for how long records do not come.
+"""They stay at their first values: how often members die, how many one event takes, how often no hypothesis
+fits, and how long records may stay away.
 
-Simulations draw these by hand, or not at all, and say nothing of life. Where the corpus speaks for others,
-the tests of what had been wrong speak against it; docs/measurements/fit.md says which.
+Whoever wrote the simulator and the scenarios chose the first two. Where the corpus moves one of the five,
+tests of what had been wrong fail; docs/measurements/fit.md lists them.
 """
 
 MOVED = tuple(name for name in Fitted._fields if name not in HELD)

@@ -184,10 +184,9 @@ def _settings(run: Played) -> dict[str, int | str]:
 def _pace(runs: Sequence[Played]) -> Pace:
     """Give what the cluster that all runs share sets for epoch-based groups."""
     broker: Mapping[str, Any] = next((run.raw.get("broker", {}) for run in runs), {})
-    plain = LAB_PACE
     return Pace(
-        session_ms=int(broker.get(SESSION_848, plain.session_ms)),
-        heartbeat_ms=int(broker.get(HEARTBEAT_848, plain.heartbeat_ms)),
+        session_ms=int(broker.get(SESSION_848, LAB_PACE.session_ms)),
+        heartbeat_ms=int(broker.get(HEARTBEAT_848, LAB_PACE.heartbeat_ms)),
     )
 
 

@@ -167,15 +167,19 @@ def _refined(what: str, reason: str) -> str:
 def parse_log(lines: Iterable[str]) -> Iterator[Truth]:
     """Give the events of one broker's coordinator log, in its order.
 
-    Timers of a coordinator run on in groups that it has given up. What it says of them removes nobody.
+    After a broker has unloaded a group, its timers for that group still fire, and are logged. They remove no
+    member.
     """
     known: set[str] = set()
-    given_up: set[str] = set()
+    unloaded: set[str] = set()
     for line in lines:
         event = parse_line(line.rstrip("\n"))
-        if event is None or (event.what in _GOING and event.group in given_up):
+        if event is None or (event.what in _GOING and event.group in unloaded):
             continue
-        (given_up.add if event.what == "unloaded" else given_up.discard)(event.group)
+        if event.what == "unloaded":
+            unloaded.add(event.group)
+        else:
+            unloaded.discard(event.group)
         yield event
         if event.what == "joined":
             known |= set(event.members)

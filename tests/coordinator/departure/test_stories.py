@@ -121,9 +121,7 @@ FETCHING = b"""[1226492,0,[[30000,30000,1226498,[14493,[10007,10010,10008,10008,
     0.913,0.0,0.002],2,false,[],false]"""
 
 
-def test_members_that_await_their_fetch_before_they_rejoin_do_not_make_a_phase_as_long_as_its_deadline() -> (
-    None
-):
+def test_members_that_await_their_fetch_do_not_make_a_phase_look_as_long_as_its_deadline() -> None:
     """They heard of it as their batches ended, committed nothing, and waited for up to maxWaitTimeInMs."""
     assert explain(layout.decode(FETCHING)).ways[0][Way.LEFT] >= SURE
 
