@@ -40,6 +40,8 @@ SLACK_MS = 25.0
 _ENOUGH, _PICKED = 3, 4
 _PLACES = tuple(range(_PICKED))
 _LONG = 2.5
+# How far up (of 1) the orders of pauses lie that stand for all of them.
+_UP = (0.0, 1 / 3, 2 / 3, 1.0)
 # A member that made this share of the commits that its interval allows has not paused for long.
 _MOSTLY, _MOST_COUNTED = 0.8, 40
 # Where no member shows how often it commits: the intervals that clients are usually configured with.
@@ -156,7 +158,6 @@ def of_departed(
         siblings,
         idle,
         life,
-        by,
         extra,
         one.trace.orders,
         young=young,
@@ -170,7 +171,7 @@ def of_survivor(trace: Trace, since: int, by: Fitted) -> Intervals:
     """Return the commit intervals of a member that stayed."""
     own = sorted(trace.gaps)
     idle = by.never if trace.idle else _own_idleness(trace, own, since, by)
-    return _intervals(own, (), idle, since, by, last=0.0)
+    return _intervals(own, (), idle, since, last=0.0)
 
 
 def idleness(one: Departed, siblings: Sequence[int], by: Fitted) -> float:
@@ -210,7 +211,6 @@ def _intervals(
     siblings: Sequence[int],
     idle: float,
     life: int,
-    by: Fitted,
     extra: float = 1.0,
     orders: Sequence[int] = (),
     *,
@@ -248,7 +248,6 @@ def _intervals(
                 usual_lull,
                 timer=timer,
                 beat=beat,
-                pauses=by.pauses,
             )
         ),
     )
@@ -293,11 +292,8 @@ def _grown(
     *,
     timer: float,
     beat: float,
-    pauses: float,
 ) -> tuple[list[Wait], list[Wait]]:
     """Return the same of any other member; `orders`: all of its intervals, none where they are too few.
-
-    `pauses`: so many of its longest intervals a pause takes.
 
     Its intervals contain lulls already: one that lasts as usual makes no interval longer. But it commits only
     after the work that the lull's end brings. That takes no longer than its shortest interval, nor than by
@@ -305,11 +301,11 @@ def _grown(
     come as often decide by themselves.
     """
     works = 1 - idle
-    # A pause is as likely of the order of its intervals as of that of its life.
-    pause = min(life, pauses * gaps[-1][0])
+    # A pause is of any order from that of its longest interval up to that of its life, each as likely.
+    least = min(life, _LONG * gaps[-1][0])
+    idling = [(0.0, least * (life / least) ** up, idle / len(_UP)) for up in _UP]
     known = min(lull, usual_lull)
     each, shortest = orders or gaps, gaps[0][0]
-    idling = [(0.0, pause, idle / 2), (0.0, life, idle / 2)]
     if not lull:
         return [(0.0, gap, works * weight) for gap, weight in each], idling
     most = [gap + lull - min(known, gap) for gap, _ in each]

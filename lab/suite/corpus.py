@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 START = Fitted()
 """The first values: the defaults of the type."""
 
-PRODUCTION, FAST = range(260), range(500_000, 500_080)
-"""The seeds of the simulations."""
+PRODUCTION, FAST, HEALTHY = range(260), range(500_000, 500_080), range(900_000, 900_300)
+"""The seeds of the simulations: groups with faults at either timings, and healthy ones that are closed."""
 
 RECORDINGS = Path(__file__).parents[2] / "tests" / "fixtures" / "scenarios"
 VERSION = "version"
-_SAMPLED = slice(0, 9), slice(0, 3)
+_SAMPLED = slice(0, 9), slice(0, 3), slice(0, 9)
 _DIGITS = 4
 _SUFFIX = ".json.gz"
 _DECODER = msgspec.json.Decoder(list[list[tuple[Evidence, tuple[Way | None, ...]]]])
@@ -71,7 +71,7 @@ def corpus(without: str = "") -> Corpus:
     for path in (*sorted(RECORDINGS.iterdir()), *sorted(KEPT.iterdir())):
         if not (kind == VERSION and path.name.removesuffix(_SUFFIX).endswith(f"-{value}")):
             real += recorded(path) if path.is_dir() else read(path)
-    made = simulated(PRODUCTION) + simulated(FAST, "fast")
+    made = simulated(PRODUCTION) + simulated(FAST, "fast") + simulated(HEALTHY, "healthy")
     if kind in {"", VERSION}:
         return Corpus(made, real)
     return Corpus(*([life for life in lives if not is_of(life, kind, value)] for lives in (made, real)))
@@ -133,8 +133,11 @@ def surprise(case: Case, by: Fitted) -> float:
 def inputs(settings: object) -> dict[str, str]:
     """Return what a fit is made from, as digests; `settings`: those of the fit itself."""
     sampled = simulated(PRODUCTION[_SAMPLED[0]]) + simulated(FAST[_SAMPLED[1]], "fast")
+    sampled += simulated(HEALTHY[_SAMPLED[2]], "healthy")
     cases = settled(sampled, START)
-    drawn = [encode(seen.evidence) + repr(seen.ways).encode() for life in sampled for seen in life]
+    # What a group has learned, by the constants in use, is no input.
+    unlearned = ((replace(one.evidence, beats=(), ways=()), one.ways) for life in sampled for one in life)
+    drawn = [encode(evidence) + repr(ways).encode() for evidence, ways in unlearned]
     drawn += [repr(look).encode() for look in rejoined.looks(rejoined.SEEDS[_SAMPLED[1]])]
     said = (ways for case in cases for ways in explain(case.evidence, START).ways)
     given = [[round(share, _DIGITS) for share in ways] for ways in said]
@@ -145,7 +148,15 @@ def inputs(settings: object) -> dict[str, str]:
         "settings": _digest(
             [
                 repr(
-                    (START._asdict(), Rejoining()._asdict(), PRODUCTION, FAST, rejoined.SEEDS, settings)
+                    (
+                        START._asdict(),
+                        Rejoining()._asdict(),
+                        PRODUCTION,
+                        FAST,
+                        HEALTHY,
+                        rejoined.SEEDS,
+                        settings,
+                    )
                 ).encode()
             ]
         ),

@@ -3,9 +3,9 @@
 Deterministic: from fixed first values (`START`) on a fixed corpus (corpus.py), by coordinate steps that each
 must lower the surprise of the truth. Along each constant the surprise is taken a step up and a step down; the
 top of the parabola through the three is tried as well. A rebalance is judged again only where its likelihoods
-read the constant. A constant of which the corpus says little stays near its first value; those of `HELD` stay
-there. What was reached is kept after each constant, so that a fit that was stopped goes on. Writes
-`coordinator/departure/fitted.py`, with its origin.
+read the constant. A constant of which the corpus says little stays near its first value; that of `HELD` stays
+there, and `COUNTED` is counted. What was reached is kept after each constant, so that a fit that was stopped
+goes on. Writes `coordinator/departure/fitted.py`, with its origin.
 
 `--keep` judges the constants of departures again, without a fit, on inputs that have changed since.
 `--only close --only sync` fits these, and the others stay as they are in use.
@@ -42,15 +42,20 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.suite.rejoined import Look
 
-HELD = frozenset(("died", "one_event", "died_apart", "unknown", "pauses"))
-"""They stay at their first values: how often members die, how many one event takes, how often no hypothesis
-fits, and how long records may stay away.
+HELD = frozenset(("died_apart",))
+"""It stays at its first value: the corpus would move it, and tests of what had been wrong would fail.
 
-Whoever wrote the simulator and the scenarios chose the first two. Where the corpus moves one of the five,
-tests of what had been wrong fail; docs/measurements/fit.md lists them.
+docs/measurements/fit.md lists them.
 """
 
-MOVED = tuple(name for name in Fitted._fields if name not in HELD)
+COUNTED = "unknown"
+RULED_OUT = 0.1
+"""`COUNTED` is the share of the departures to whose true way the model gives less than this.
+
+By surprise alone it would be nothing, for each departure of the corpus has a true way.
+"""
+
+MOVED = tuple(name for name in Fitted._fields if name not in HELD | {COUNTED})
 STEPS = (0.8, 0.35)
 """How far each pass moves a constant, in the logarithm of a time or of the odds of a share."""
 
@@ -84,7 +89,7 @@ class Progress(msgspec.Struct):
 
 def inputs() -> dict[str, str]:
     """Return what a fit is made from, as digests."""
-    return inputs_of((sorted(HELD), STEPS, _WIDTH, _LEAST_GAIN, _FARTHEST, _NEAR))
+    return inputs_of((sorted(HELD), RULED_OUT, STEPS, _WIDTH, _LEAST_GAIN, _FARTHEST, _NEAR))
 
 
 class _Read(Fitted):
@@ -283,6 +288,17 @@ def _commented(about: str) -> list[str]:
     return lines
 
 
+def ruled_out(cases: Sequence[Case], by: Fitted) -> float:
+    """Return the share of departures to whose true way the model gives less than `RULED_OUT`."""
+    given = [
+        (case.weight, shares[true])
+        for case in cases
+        for shares, true in zip(explain(case.evidence, by).ways, case.ways, strict=True)
+        if true is not None
+    ]
+    return sum(weight for weight, share in given if share < RULED_OUT) / sum(weight for weight, _ in given)
+
+
 def about(
     judges: Judges, cases: Sequence[Case], by: Fitted, looks: Sequence[Look], rejoining: Rejoining
 ) -> str:
@@ -295,7 +311,8 @@ def about(
     return (
         f"{count} departures of {len(cases)} rebalances in simulations and recordings, which weigh alike; "
         f"surprise {left:.4f} each, {first:.4f} by the first values. At their first values, as no rebalance "
-        f"of these reads them: {unread or 'none'}; held there: {', '.join(sorted(HELD))}. Of who has not "
+        f"of these reads them: {unread or 'none'}; held there: {', '.join(sorted(HELD))}. {COUNTED} is how "
+        f"often a truth is given less than {RULED_OUT}. Of who has not "
         f"rejoined: {len(looks)} looks at simulated join phases; surprise {missing:.4f} each, {guessed:.4f} "
         f"by the first values; held: {', '.join(sorted(rejoined.HELD))}."
     )
@@ -324,6 +341,8 @@ def main(
     if not ended:
         click.echo("stopped: the next call goes on", err=True)
         return
+    if not keep:
+        by = by._replace(**{COUNTED: ruled_out(weighed(found, by), by)})
     by = rounded(by)
     looks = list(rejoined.looks(rejoined.SEEDS))
     rejoining = rejoined.fit(looks, top_of)
