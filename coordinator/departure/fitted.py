@@ -179,7 +179,7 @@ INPUTS = {
     "recordings": "b48d8cc7b61f",
     "simulations": "bd6ac13e151b",
     "likelihoods": "5017624787f9",
-    "settings": "be0dec058dea",
+    "settings": "6e4f48a8884b",
 }
 """What they were last judged on, as digests."""
 

@@ -305,7 +305,7 @@ def _survived(
 ) -> tuple[Array, Array]:
     """Return how likely the last commits of survivors are if the phase ended with one, and if it was held.
 
-    `survivors`: those that commit, and how long after its last commit each rejoins.
+    `survivors`: each that commits, with how long after its last commit it rejoins.
     """
     broad = by.stray_cooperative if evidence.cooperative else by.stray
     wide = broad / max(evidence.since, 1_000.0)

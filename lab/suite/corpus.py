@@ -28,18 +28,23 @@ from rebalance_monitor.lab.suite import rejoined
 from rebalance_monitor.lab.suite.departures import LEAST_SHARE, Life, Seen, is_of, recorded, simulated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 START = Fitted()
 """The first values: the defaults of the type."""
 
-PRODUCTION, FAST, HEALTHY = range(260), range(500_000, 500_080), range(900_000, 900_300)
-"""The seeds of the simulations: groups with faults at either timings, and healthy ones that are closed."""
+SIMULATED = {
+    "production": range(260),
+    "fast": range(500_000, 500_080),
+    "healthy": range(900_000, 900_300),
+}
+"""Profile -> seeds of simulations: groups with faults at either timings, and healthy ones that are closed."""
 
 RECORDINGS = Path(__file__).parents[2] / "tests" / "fixtures" / "scenarios"
 VERSION = "version"
-_SAMPLED = slice(0, 9), slice(0, 3), slice(0, 9)
+_SAMPLED = {"production": 9, "fast": 3, "healthy": 9}
+_LOOKS = 3
 _DIGITS = 4
 _SUFFIX = ".json.gz"
 _DECODER = msgspec.json.Decoder(list[list[tuple[Evidence, tuple[Way | None, ...]]]])
@@ -71,10 +76,14 @@ def corpus(without: str = "") -> Corpus:
     for path in (*sorted(RECORDINGS.iterdir()), *sorted(KEPT.iterdir())):
         if not (kind == VERSION and path.name.removesuffix(_SUFFIX).endswith(f"-{value}")):
             real += recorded(path) if path.is_dir() else read(path)
-    made = simulated(PRODUCTION) + simulated(FAST, "fast") + simulated(HEALTHY, "healthy")
+    made = _made(SIMULATED)
     if kind in {"", VERSION}:
         return Corpus(made, real)
     return Corpus(*([life for life in lives if not is_of(life, kind, value)] for lives in (made, real)))
+
+
+def _made(seeds: Mapping[str, Iterable[int]]) -> list[Life]:
+    return [life for profile, some in seeds.items() for life in simulated(some, profile)]
 
 
 def read(path: Path) -> list[Life]:
@@ -125,40 +134,31 @@ def any_known(ways: Sequence[Way | None]) -> bool:
 
 def surprise(case: Case, by: Fitted) -> float:
     """Return the sum of -log(what the model gives the truth): the less, the better."""
-    given = zip(explain(case.evidence, by).ways, case.ways, strict=True)
-    total = sum(math.log(max(shares[true], LEAST_SHARE)) for shares, true in given if true is not None)
-    return -case.weight * total
+    return -case.weight * sum(math.log(max(share, LEAST_SHARE)) for share in given(case, by))
+
+
+def given(case: Case, by: Fitted) -> list[float]:
+    """Return what the model gives each known truth."""
+    each = zip(explain(case.evidence, by).ways, case.ways, strict=True)
+    return [shares[true] for shares, true in each if true is not None]
 
 
 def inputs(settings: object) -> dict[str, str]:
     """Return what a fit is made from, as digests; `settings`: those of the fit itself."""
-    sampled = simulated(PRODUCTION[_SAMPLED[0]]) + simulated(FAST[_SAMPLED[1]], "fast")
-    sampled += simulated(HEALTHY[_SAMPLED[2]], "healthy")
+    sampled = _made({profile: seeds[: _SAMPLED[profile]] for profile, seeds in SIMULATED.items()})
     cases = settled(sampled, START)
     # What a group has learned, by the constants in use, is no input.
     unlearned = ((replace(one.evidence, beats=(), ways=()), one.ways) for life in sampled for one in life)
     drawn = [encode(evidence) + repr(ways).encode() for evidence, ways in unlearned]
-    drawn += [repr(look).encode() for look in rejoined.looks(rejoined.SEEDS[_SAMPLED[1]])]
+    drawn += [repr(look).encode() for look in rejoined.looks(rejoined.SEEDS[:_LOOKS])]
     said = (ways for case in cases for ways in explain(case.evidence, START).ways)
-    given = [[round(share, _DIGITS) for share in ways] for ways in said]
+    answers = [[round(share, _DIGITS) for share in ways] for ways in said]
     return {
         "recordings": _digest(_files()),
         "simulations": _digest(drawn),
-        "likelihoods": _digest([repr(given).encode()]),
+        "likelihoods": _digest([repr(answers).encode()]),
         "settings": _digest(
-            [
-                repr(
-                    (
-                        START._asdict(),
-                        Rejoining()._asdict(),
-                        PRODUCTION,
-                        FAST,
-                        HEALTHY,
-                        rejoined.SEEDS,
-                        settings,
-                    )
-                ).encode()
-            ]
+            [repr((START._asdict(), Rejoining()._asdict(), SIMULATED, rejoined.SEEDS, settings)).encode()]
         ),
     }
 

@@ -3,9 +3,9 @@
 Deterministic: from fixed first values (`START`) on a fixed corpus (corpus.py), by coordinate steps that each
 must lower the surprise of the truth. Along each constant the surprise is taken a step up and a step down; the
 top of the parabola through the three is tried as well. A rebalance is judged again only where its likelihoods
-read the constant. A constant of which the corpus says little stays near its first value; that of `HELD` stays
-there, and `COUNTED` is counted. What was reached is kept after each constant, so that a fit that was stopped
-goes on. Writes `coordinator/departure/fitted.py`, with its origin.
+read the constant. A constant of which the corpus says little stays near its first value. Those of `HELD` stay
+at theirs. `COUNTED` is counted at the end. What was reached is kept after each constant, so that a fit that
+was stopped goes on. Writes `coordinator/departure/fitted.py`, with its origin.
 
 `--keep` judges the constants of departures again, without a fit, on inputs that have changed since.
 `--only close --only sync` fits these, and the others stay as they are in use.
@@ -34,7 +34,7 @@ from rebalance_monitor.coordinator.departure import fitted
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted, Rejoining
 from rebalance_monitor.lab.suite import rejoined
-from rebalance_monitor.lab.suite.corpus import START, Case, Corpus, corpus, known, surprise, weighed
+from rebalance_monitor.lab.suite.corpus import START, Case, Corpus, corpus, given, known, surprise, weighed
 from rebalance_monitor.lab.suite.corpus import inputs as inputs_of
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def fit(
 ) -> tuple[Fitted, bool]:
     """Return the constants, and whether the fit has come to its end by `until` (monotonic seconds).
 
-    It begins with the constants `first`, and moves those of `only`, or all that may move.
+    It begins with the constants `first`, moves those of `only`, or all that may move, and counts `COUNTED`.
     """
     kept, names = _begun(file, digest, first), only or MOVED
     every = list(product(steps, names))
@@ -232,7 +232,8 @@ def fit(
                 value = getattr(descent.best, name)
                 line = f"{name} {value:.3g}, read {len(judges.reads[name])} times, loss {descent.least:.2f}"
                 click.echo(f"{kept.done} of {len(every)}: {line}", err=True)
-    return Fitted(*kept.best), True
+    best = Fitted(*kept.best)
+    return best._replace(**{COUNTED: ruled_out(weighed(found, best), best)}), True
 
 
 def _begun(file: Path, digest: str, first: Fitted) -> Progress:
@@ -290,13 +291,12 @@ def _commented(about: str) -> list[str]:
 
 def ruled_out(cases: Sequence[Case], by: Fitted) -> float:
     """Return the share of departures to whose true way the model gives less than `RULED_OUT`."""
-    given = [
-        (case.weight, shares[true])
-        for case in cases
-        for shares, true in zip(explain(case.evidence, by).ways, case.ways, strict=True)
-        if true is not None
-    ]
-    return sum(weight for weight, share in given if share < RULED_OUT) / sum(weight for weight, _ in given)
+    out = math.fsum(case.weight * sum(share < RULED_OUT for share in given(case, by)) for case in cases)
+    return out / _weight(cases)
+
+
+def _weight(cases: Sequence[Case]) -> float:
+    return math.fsum(case.weight * known([case]) for case in cases)
 
 
 def about(
@@ -304,7 +304,7 @@ def about(
 ) -> str:
     """Say what the constants were judged on, how much surprise is left, and which of them nothing tells."""
     count = known(cases)
-    weight = math.fsum(case.weight * known([case]) for case in cases)
+    weight = _weight(cases)
     left, first = (math.fsum(judges.losses(one)) / weight for one in (by, START))
     missing, guessed = (mean(rejoined.surprise(one, by) for one in looks) for by in (rejoining, Rejoining()))
     unread = ", ".join(name for name in MOVED if not judges.reads[name])
@@ -341,8 +341,6 @@ def main(
     if not ended:
         click.echo("stopped: the next call goes on", err=True)
         return
-    if not keep:
-        by = by._replace(**{COUNTED: ruled_out(weighed(found, by), by)})
     by = rounded(by)
     looks = list(rejoined.looks(rejoined.SEEDS))
     rejoining = rejoined.fit(looks, top_of)
