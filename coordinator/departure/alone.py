@@ -22,6 +22,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import (
     Way,
     client_of,
     learned_ways,
+    likely_events,
     prior_of,
     shares_of_ways,
 )
@@ -112,15 +113,15 @@ def _by_one_event(
         for place in among
     ]
     usual = sum(map(log, by_chance)) - max(map(log, by_chance), default=0.0)
+    likely = likely_events(shares, by, emptied=True).tolist()
     events: list[tuple[Way, float]] = []
     for way, places in EVENTS_OF.items():
         for place in places if len(among) >= _SEVERAL else ():
             relative = [each[one].events[place] / each[one].total for one in among]
-            share = by.one_event * shares[way] * EVENTS[place].share(by) / len(CLOSED_MS)
             for least, (more, weight) in product(CLOSED_MS, _spreads(way, max(beats), by)):
                 if first <= least + more and min(relative) > 0:
                     odds = sum(map(log, relative)) - (len(among) - 1) * log(least + more) - usual
-                    events.append((way, log(share * weight) + odds))
+                    events.append((way, log(likely[place] * weight) + odds))
     most = max([0.0, *(odds for _, odds in events)])
     weights = [(way, exp(odds - most)) for way, odds in events]
     total = exp(-most) + sum(weight for _, weight in weights)
@@ -153,7 +154,7 @@ def _likely(
         Way.STALLED: usual + noticed,
         Way.UNKNOWN: [(0.0, one.since + 1_000.0, 1.0)],
     }
-    prior = prior_of(one, shares, by)
+    prior = prior_of(one, shares, by).ways
     over = {way: _within(rows, one, way, length) for way, rows in waits.items()}
     if one.trace.last < 0:
         over[Way.UNSYNCED] = _within(timers.unsynced(one, by), one, Way.UNSYNCED, length)

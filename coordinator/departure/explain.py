@@ -104,21 +104,26 @@ class _Parts(NamedTuple):
     """How likely each member departed in each role, by heartbeat interval and cell.
 
     `roles`: by itself, by role and way. `together`: with others, by role: it died with the one whose session
-    held the phase, then one of `EVENTS` took all. `removed`: by the join deadline, in the cells where that
-    may end. Of one member alone nothing is `together`.
+    held the phase, then one of `EVENTS` took all, then its process closed it and ended with others. `behind`:
+    it is of these, by role. `removed`: by the join deadline, in the cells where that may end. Of one member
+    alone nothing is `together`.
     """
 
     roles: Array
     together: Array
+    behind: Array
     removed: Array
 
 
 _TRIGGER, _HOLDER, _INSIDE = range(3)
 _ROLES = 3
 _DEAD = 1
-_WAYS_TOGETHER = (Way.DIED, *(event.way for event in EVENTS))
+_PROCESS = -1
+_WAYS_TOGETHER = (Way.DIED, *(event.way for event in EVENTS), Way.LEFT)
 _SHOWN = [event.waits for event in EVENTS]
 _MEANT = [event.way for event in EVENTS]
+_CLOSED = [event.waits for event in EVENTS if event.way is Way.LEFT]
+_EVENTS = slice(_DEAD, _DEAD + len(EVENTS))
 
 
 def explain(evidence: Evidence, by: Fitted = FITTED) -> Explained:
@@ -167,10 +172,12 @@ def _parts(scene: _Scene) -> _Parts:
     evidence, seen = scene.evidence, scene.phase
     count, cells = len(evidence.departed), seen.span.spread.shape
     # Where others come, members are replaced one after the other: no event takes all.
-    alike = (1 + len(EVENTS) * (not evidence.joined)) * (count > 1)
+    events = count > 1 and not evidence.joined
+    alike = (count > 1) + (len(EVENTS) + 1) * events
     parts = _Parts(
         np.empty((count, _ROLES, len(Way), *cells)),
         np.zeros((count, _ROLES, alike, *cells)),
+        np.zeros((count, _ROLES * events, *cells)),
         np.zeros((count, len(scene.tried), seen.grid.due.stop - seen.grid.due.start)),
     )
     for first in range(0, count, _AT_ONCE):
@@ -201,9 +208,10 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     `scene`: with the ages of these members.
     """
     grid, span, by = scene.phase.grid, scene.phase.span, scene.by
-    roles, together, removed = parts
+    roles, together, behind, removed = parts
     trigger, holder, inside = (roles[:, role] for role in (_TRIGGER, _HOLDER, _INSIDE))
-    prior = np.array([hypotheses.prior_of(one, scene.shares, by) for one in some])[:, :, None, None]
+    priors = [hypotheses.prior_of(one, scene.shares, by) for one in some]
+    prior = np.array([one.ways for one in priors])[:, :, None, None]
     seen = _removals(scene, some)
     near, apart, rate = hypotheses.rates_beside(scene.evidence, grid, scene.tried, some, by)
     np.multiply(seen.within, prior / grid.width, out=trigger)
@@ -218,18 +226,13 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     np.maximum(inside, 0.0, out=inside)
     if len(span.long) and scene.is_strict:
         _leave_out_late(scene, seen, inside)
-    if together.shape[2] > _DEAD:
-        relative = prior[:, _MEANT] / np.array(scene.shares)[_MEANT, None, None]
-        together[:, _TRIGGER, _DEAD:] = relative * seen.within[:, _SHOWN] / grid.width
-        together[:, _HOLDER, _DEAD:] = relative * seen.at_end[:, _SHOWN]
-        together[:, _INSIDE, _DEAD:] = relative * inside[:, _SHOWN]
-        # Of those of one age an event takes all at one time: how long ago that was is evidence once.
-        again = [age.is_told for age in scene.ages]
-        together[again, _INSIDE, _DEAD:] = relative[again] * inside[again, Way.UNJOINED][:, None]
+    if together.shape[2]:
+        late = phase.beside_the_last(grid, scene.tried, seen.now[:, Way.DIED], seen.table[:, Way.DIED])
+    if behind.size:
+        _fill_events(scene, priors, seen, inside, late, together, behind)
     inside *= prior * apart
     inside += prior * near * begun
     if together.shape[2]:
-        late = phase.beside_the_last(grid, scene.tried, seen.now[:, Way.DIED], seen.table[:, Way.DIED])
         dead = prior[:, Way.DIED] * late
         if len(span.long):
             free = [one.anew >= 0 or one.lived_on for one in some]
@@ -245,14 +248,54 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
     if removed.size:
         removed[:] = _unjoined(scene, some, seen, prior[..., 0, 0])[:, None]
         removed += _unheard(scene, some, seen)
-    unseen = scene.evidence.may_lack_newcomer
+    _fill_replaced(scene, some, prior, seen, holder, removed)
+
+
+def _fill_replaced(
+    scene: _Scene, some: Sequence[Departed], prior: Array, seen: _Removals, holder: Array, removed: Array
+) -> None:
+    """Add the likelihoods that those whose processes have replaced them held the phase, or were removed."""
+    by, unseen = scene.by, scene.evidence.may_lack_newcomer
     for place, one in enumerate(some):
         if one.returned == SAME_PLACE or one.followed or unseen:
             leaked = prior[place, Way.STALLED] * seen.at_end[place, Way.STALLED]
-            left, late = phase.replaced(one, grid.edges, scene.tried, scene.evidence.deadline, by)
+            left, late = phase.replaced(one, scene.phase.grid.edges, scene.tried, scene.evidence.deadline, by)
             removed[place] += leaked * late * (not one.static)
             if one.returned == SAME_PLACE:
                 holder[place, Way.STALLED] = leaked * left
+
+
+def _fill_events(
+    scene: _Scene,
+    priors: Sequence[hypotheses.Prior],
+    seen: _Removals,
+    inside: Array,
+    late: Array,
+    together: Array,
+    behind: Array,
+) -> None:
+    """Fill in the likelihoods, by role, that an event took members: all of them, or those of a process.
+
+    `inside`, `late`: that they were removed in the phase, and near its end with the last one.
+    """
+    grid, by = scene.phase.grid, scene.by
+    ways = np.array([one.ways for one in priors])[:, :, None, None]
+    relative = ways[:, _MEANT] / np.array(scene.shares)[_MEANT, None, None]
+    together[:, _TRIGGER, _EVENTS] = relative * seen.within[:, _SHOWN] / grid.width
+    together[:, _HOLDER, _EVENTS] = relative * seen.at_end[:, _SHOWN]
+    together[:, _INSIDE, _EVENTS] = relative * inside[:, _SHOWN]
+    # Of those of one age an event takes all at one time: how long ago that was is evidence once.
+    again = [age.is_told for age in scene.ages]
+    together[again, _INSIDE, _EVENTS] = relative[again] * inside[again, Way.UNJOINED][:, None]
+    # A process has closed some, which began the phase, and ended with others.
+    closed, relative = together[:, :, _PROCESS], ways[:, Way.LEFT] / scene.shares[Way.LEFT]
+    shown = by.closes_by_hand, 1 - by.closes_by_hand
+    another, last = hypotheses.rates_of_process(grid, scene.evidence.session, scene.tried)
+    closed[:, _TRIGGER] = relative / grid.width * np.tensordot(seen.within[:, _CLOSED], shown, axes=(1, 0))
+    closed[:, _INSIDE] = relative * another * np.tensordot(inside[:, _CLOSED], shown, axes=(1, 0))
+    expires = np.array([one.expires for one in priors])[:, None, None] / scene.shares[Way.LEFT]
+    behind[:, _INSIDE] = expires * late
+    behind[:, _HOLDER] = expires * seen.at_end[:, Way.DIED] * last
 
 
 def _leave_out_late(scene: _Scene, seen: _Removals, inside: Array) -> None:
@@ -391,6 +434,8 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float) -> _Sums:
     weights = sums[:, :, 0]
     if len(roles) > 1:
         sums[:, :, 1:] = together
+        if parts.behind.size:
+            sums[:, :, _PROCESS] += parts.behind
         sums[:, _TRIGGER, _DEAD] = weights[:, _TRIGGER]
         sums[:, _INSIDE, _DEAD] += weights[:, _INSIDE]
     others, removing, most = _others(scene, sums, parts.removed, usual[:, None] * scene.phase.grid.width)
@@ -410,6 +455,8 @@ def _summed(scene: _Scene, parts: _Parts, usual: Array, share: float) -> _Sums:
         more = np.einsum("irabc,irabc->air", together, others[:, :, _DEAD:])
         for way, of_event in zip(_WAYS_TOGETHER, more, strict=False):
             found[..., way] += of_event
+        if parts.behind.size:
+            found[..., Way.DIED] += np.einsum("irbc,irbc->ir", parts.behind, others[:, :, _PROCESS])
     return _Sums(found.swapaxes(0, 1), removed, by_beat / np.maximum(usual, 1e-12), most + log(share))
 
 
@@ -434,9 +481,13 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
     freely[_DEAD] = 0.0
     if alike > _DEAD + 1:
         rest, sooner = hypotheses.rate_of_event(grid, len(sums))
-        likely = hypotheses.likely_events(scene.shares, scene.by)
-        scale[_DEAD + 1 :] = np.log(np.maximum(likely, _NOTHING))[:, None, None] + rest
-        begin[_DEAD + 1 :] *= sooner
+        likely = hypotheses.likely_events(scene.shares, scene.by, emptied=scene.evidence.is_emptied)
+        every = slice(_EVENTS.start + 1, _EVENTS.stop + 1)
+        scale[every] = np.log(np.maximum(likely, _NOTHING))[:, None, None] + rest
+        begin[every] *= sooner
+        # Whom its process has closed began the phase, and whom that left behind held it.
+        freely[_PROCESS] = begin[_PROCESS] = 0.0
+        scale[_PROCESS] = log(max(scene.by.one_event * scene.shares[Way.LEFT], _NOTHING))
     inside = sums[:, _INSIDE] + _TINY
     odds = sums[:, :_INSIDE] / inside[:, None]
     pairs = odds[:, _TRIGGER] * odds[:, _HOLDER]

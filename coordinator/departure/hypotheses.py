@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from enum import IntEnum
 from functools import lru_cache
+from math import log
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
@@ -149,21 +150,23 @@ They are closed at once or one after the other (Kubernetes gives its pods 30 s),
 
 
 class Event(NamedTuple):
-    """What may take all of a group at once. `waits`: the way whose waits each member's last commit shows.
+    """What may take many at once. `waits`: the way whose waits each member's last commit shows.
 
-    `way`: the way in which all depart. `share`: how often it is so, of all such events.
+    `way`: the way in which all depart. `share`: how often it is so, of all such events. `whole`: how many
+    times as often where they take a whole group.
     """
 
     waits: Way
     way: Way
     share: Callable[[Fitted], float]
+    whole: Callable[[Fitted], float] = lambda _: 1.0
 
 
 EVENTS = (
     # All commit as they close, if there is something to commit, or none does: that is the application's.
     Event(Way.LEFT, Way.LEFT, lambda by: by.closes_by_hand),
     Event(Way.UNJOINED, Way.LEFT, lambda by: 1 - by.closes_by_hand),
-    Event(Way.DIED, Way.DIED, lambda by: by.all_died),
+    Event(Way.DIED, Way.DIED, lambda _: 1.0, lambda by: by.all_died),
 )
 EVENTS_OF = {Way.LEFT: (0, 1), Way.DIED: (2,)}
 """Way -> places of its events."""
@@ -199,7 +202,7 @@ def stalled_before(one: Departed) -> bool:
     return client_of(one).unpolled and one.outlived > one.usual >= 0
 
 
-def _left_behind(one: Departed, by: Fitted) -> float:
+def left_behind(one: Departed, by: Fitted) -> float:
     """How likely its application had let go of it before its generation, and its client goes on without it.
 
     A client that enforces max.poll.interval does not. It had committed nothing for longer than its session
@@ -247,28 +250,36 @@ def learned_ways(before: Sequence[float], departed: Sequence[Sequence[float]]) -
     return tuple([round(one * scale, 3) for one in now])
 
 
-def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
-    """How likely each way is before a member's silence is known; `shares`: of its group's members."""
+class Prior(NamedTuple):
+    """How likely each way is before a member's silence is known.
+
+    `expires`: how much of `DIED` is that its process was closed, which sends no LeaveGroup for it.
+    """
+
+    ways: list[float]
+    expires: float
+
+
+def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> Prior:
+    """Return the prior of a member; `shares`: of its group's members."""
     prior = list(shares)
     leaves = _enforces(one, by)
     prior[Way.STALLED] *= leaves * (1 + (1 / by.stalled_first - 1) * by.unpolled * stalled_before(one))
     # A member that does not poll leaves before the deadline of a phase that began after its last poll.
     prior[Way.UNJOINED] *= 1 - leaves * (1 - by.unjoined_enforcing)
-    if expires_closed(one):
-        prior[Way.DIED] += prior[Way.LEFT] * (1 - by.never_leaves)
-        prior[Way.LEFT] *= by.never_leaves
-    left_behind = one.lived_on and one.returned == SAME_PLACE
-    if one.returned and not left_behind:
+    replaced = one.lived_on and one.returned == SAME_PLACE
+    if one.returned and not replaced:
         # A process that is back was closed or died: a stalled one comes back when its stall is over, or with
         # another client in the same process.
         back = by.moved if one.returned == ELSEWHERE else by.returned
         prior[Way.STALLED] *= back
         prior[Way.UNJOINED] *= back
-    if one.followed or left_behind:
+    if one.followed or replaced:
         # Its process goes on with another client and has let go of this one: nobody closes it.
         prior[Way.LEFT] *= by.never_leaves
-    # Nobody closes one that was left behind: it expires as its process ends.
-    expires = prior[Way.LEFT] * (1 - by.never_leaves) * _left_behind(one, by)
+    # Nobody closes one that was left behind, either: it expires as its process ends.
+    expires = 1.0 if expires_closed(one) else left_behind(one, by)
+    expires *= prior[Way.LEFT] * (1 - by.never_leaves)
     prior[Way.LEFT] -= expires
     prior[Way.DIED] += expires
     if not one.trace.commits:
@@ -290,7 +301,7 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> list[float]:
         scale = by.unmoved if one.unmoved >= UNMOVED else by.unmoved_all
         prior = [weight * scale for weight in prior]
         prior[Way.STALLED] = shares[Way.STALLED]
-    return prior
+    return Prior(prior, min(expires, prior[Way.DIED]))
 
 
 def _enforces(one: Departed, by: Fitted) -> float:
@@ -403,7 +414,8 @@ def _rates(
     soon = np.array(tried, float)[:, None] + SOON_MS
     together = np.full((len(Way), 1, 1), 0.0 if follows else by.together)
     far = np.full((len(Way), 1, 1), max(by.apart, float(deadline)))
-    far[Way.DIED] = max(session, by.died_apart * unrelated)
+    if not unrelated:
+        far[Way.DIED] = session
     if followed:
         far[Way.STALLED] = deadline
     if alone:
@@ -419,10 +431,15 @@ def _rates(
     return Rates(near, apart, rate)
 
 
-def likely_events(shares: Sequence[float], by: Fitted) -> Array:
-    """Return how likely each of `EVENTS` takes all at first, within any of the times that it may take."""
-    weights = [by.one_event * shares[event.way] * event.share(by) / len(CLOSED_MS) for event in EVENTS]
-    return np.array(weights)
+def likely_events(shares: Sequence[float], by: Fitted, *, emptied: bool) -> Array:
+    """Return how likely each of `EVENTS` takes all at first, within any of the times that it may take.
+
+    `emptied`: it took a whole group.
+    """
+    weights = [
+        shares[event.way] * event.share(by) * (event.whole(by) if emptied else 1.0) for event in EVENTS
+    ]
+    return np.array(weights) * by.one_event / len(CLOSED_MS)
 
 
 @lru_cache(maxsize=_CACHED)
@@ -439,6 +456,19 @@ def rate_of_event(grid: Cells, count: int) -> tuple[Array, Array]:
     rest = np.exp((count - 1) * (logs - top))
     total = rest.sum(axis=0)
     return (count - 1) * top + np.log(total), (rest * np.exp(logs)).sum(axis=0) / total
+
+
+def rates_of_process(grid: Cells, session: int, tried: Sequence[int]) -> tuple[Array, Array]:
+    """Return how likely (per ms) a process closes another client, and ends with its last one.
+
+    By heartbeat interval and cell. The first that it closes begins the phase. The last one sends heartbeats
+    until the process ends, and holds the phase until its session is over: a process takes a time of any order
+    to end, each as likely. It closes the others within that time.
+    """
+    soon = np.array(tried, float)[:, None] + SOON_MS
+    took = np.maximum(grid.edges[:-1] + grid.width / 2 - session + soon, soon)
+    ended = (1 - _share_below(grid, session - soon)) / log(CLOSED_MS[-1] / CLOSED_MS[0])
+    return 1 / took, ended / took
 
 
 def _share_below(grid: Cells, most: Array) -> Array:

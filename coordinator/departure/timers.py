@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import (
     client_of,
     enforces,
     expires_closed,
+    left_behind,
     may_reveal_poll_interval,
     stalled_before,
 )
@@ -196,6 +197,10 @@ def died(
         share = by.joined_in_vain / len(times)
         late: list[Wait] = [(float(ended - most), float(ended - least), share) for least, most in times]
         usual = [scaled(waits, 1 - by.joined_in_vain) + late for waits in usual]
+    if one.trace.last < 0 and (behind := left_behind(one, by)):
+        # It commits nothing however long it lives.
+        any_time: Wait = (one.session - _EARLY_MS, max(one.session, one.alive + _LATEST_MS), behind)
+        usual = [[*scaled(waits, 1 - behind), any_time] for waits in usual]
     if one.lived_on:
         # Its process ended in the middle of a stall.
         late = [(one.session, one.session + (one.poll_interval or one.rebalance), by.died_stalled)]

@@ -3,8 +3,8 @@
 Deterministic: from fixed first values (`START`) on a fixed corpus (corpus.py), by coordinate steps that each
 must lower the surprise of the truth. Along each constant the surprise is taken a step up and a step down; the
 top of the parabola through the three is tried as well. A rebalance is judged again only where its likelihoods
-read the constant. A constant of which the corpus says little stays near its first value. Those of `HELD` stay
-at theirs. `COUNTED` is counted at the end. What was reached is kept after each constant, so that a fit that
+read the constant. A constant of which the corpus says little stays near its first value. `COUNTED` is counted
+at the end. What was reached is kept after each constant, so that a fit that
 was stopped goes on. Writes `coordinator/departure/fitted.py`, with its origin.
 
 `--keep` judges the constants of departures again, without a fit, on inputs that have changed since.
@@ -42,12 +42,6 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.lab.suite.rejoined import Look
 
-HELD = frozenset(("died_apart",))
-"""It stays at its first value: the corpus would move it, and tests of what had been wrong would fail.
-
-docs/measurements/fit.md lists them.
-"""
-
 COUNTED = "unknown"
 RULED_OUT = 0.1
 """`COUNTED` is the share of the departures to whose true way the model gives less than this.
@@ -55,7 +49,7 @@ RULED_OUT = 0.1
 By surprise alone it would be nothing, for each departure of the corpus has a true way.
 """
 
-MOVED = tuple(name for name in Fitted._fields if name not in HELD | {COUNTED})
+MOVED = tuple(name for name in Fitted._fields if name != COUNTED)
 STEPS = (0.8, 0.35)
 """How far each pass moves a constant, in the logarithm of a time or of the odds of a share."""
 
@@ -89,7 +83,7 @@ class Progress(msgspec.Struct):
 
 def inputs() -> dict[str, str]:
     """Return what a fit is made from, as digests."""
-    return inputs_of((sorted(HELD), RULED_OUT, STEPS, _WIDTH, _LEAST_GAIN, _FARTHEST, _NEAR))
+    return inputs_of((RULED_OUT, STEPS, _WIDTH, _LEAST_GAIN, _FARTHEST, _NEAR))
 
 
 class _Read(Fitted):
@@ -311,10 +305,9 @@ def about(
     return (
         f"{count} departures of {len(cases)} rebalances in simulations and recordings, which weigh alike; "
         f"surprise {left:.4f} each, {first:.4f} by the first values. At their first values, as no rebalance "
-        f"of these reads them: {unread or 'none'}; held there: {', '.join(sorted(HELD))}. {COUNTED} is how "
-        f"often a truth is given less than {RULED_OUT}. Of who has not "
-        f"rejoined: {len(looks)} looks at simulated join phases; surprise {missing:.4f} each, {guessed:.4f} "
-        f"by the first values; held: {', '.join(sorted(rejoined.HELD))}."
+        f"of these reads them: {unread or 'none'}. {COUNTED} is how often a truth is given less than "
+        f"{RULED_OUT}. Of who has not rejoined: {len(looks)} looks at simulated join phases; surprise "
+        f"{missing:.4f} each, {guessed:.4f} by the first values; held: {', '.join(sorted(rejoined.HELD))}."
     )
 
 

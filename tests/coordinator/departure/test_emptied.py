@@ -115,7 +115,7 @@ def test_a_group_that_never_committed_is_not_dead_because_it_ends_soon_after_its
         explain(Evidence(51_000, 0, (one,) * 3, (), 0, 0, 60_000, 45_000)).ways[0][Way.DIED]
         for one in (new, changed(new, before=300_000))
     )
-    assert closed < 0.4 < died
+    assert closed < 0.2 < died
 
 
 def test_the_age_of_members_that_never_committed_is_evidence_once_however_many_they_are() -> None:
@@ -137,7 +137,7 @@ def test_topics_without_records_leave_all_members_without_work_at_once() -> None
         explain(_closed(*(changed(one, work=work) for one in gone))).ways[0][DIED]
         for work in (MAYBE_WORK, HAD_WORK)
     )
-    assert unknown < 0.6 < SURE < worked
+    assert unknown < 0.1 < worked
 
 
 def test_a_last_commit_as_it_closed_is_told_from_a_timer_s_where_records_come_seldom() -> None:
@@ -155,9 +155,9 @@ def test_a_record_that_has_just_come_after_a_usual_lull_need_not_be_committed_ye
         Departed(45_000, 60_000, 900_000, Trace(last, gaps, commits=40), "java") for last in (7_272, 16_885)
     ]
     one = Departed(45_000, 60_000, 900_000, Trace(70_202, gaps, commits=51), "java", **lull)
-    assert explain(_closed(one, *others)).ways[0][DIED] < 0.6
     late = changed(one, trace=Trace(112_000, gaps, commits=51))
-    assert explain(_closed(late, *others)).ways[0][DIED] > 0.7
+    waits, works = (explain(_closed(some, *others)).ways[0][DIED] for some in (one, late))
+    assert waits < 0.3 < works
 
 
 def test_members_that_are_closed_one_after_the_other_left_though_some_stay() -> None:

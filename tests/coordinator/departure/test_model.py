@@ -452,7 +452,7 @@ def test_samples_that_saw_a_member_until_the_join_deadline_do_not_say_when_it_fe
 
 
 def test_members_of_one_age_say_once_how_long_ago_one_event_took_them() -> None:
-    """As recorded: 120 of 520 members, without partitions, were killed at once."""
+    """As recorded: 120 of 520 members, without partitions, were killed at once. Nothing tells how."""
     one = Departed(
         20_000, 60_000, 77_039, Trace(-1, commits=1), "java", went_on=True, worked=79_287, before=7_146
     )
@@ -460,6 +460,7 @@ def test_members_of_one_age_say_once_how_long_ago_one_event_took_them() -> None:
         explain(
             Evidence(77_038, 0, tuple(replace(one) for _ in range(count)), (), 400, 0, 60_000, 20_000)
         ).ways[0]
-        for count in (4, 120)
+        for count in (8, 120)
     )
-    assert many == pytest.approx(few, abs=0.15)
+    assert many == pytest.approx(few, abs=0.1)
+    assert max(many) < SURE

@@ -76,7 +76,7 @@ def leaked(last: int, length: int, **fields: object) -> Evidence:
 def test_a_client_that_its_process_had_replaced_and_that_ended_with_it_died(length: int, before: int) -> None:
     found = explain(with_stalls(leaked(length + before, length, work=HAD_WORK, returned=SAME_PLACE)))
     assert way(found, 1) == (Way.DIED, pytest.approx(1, abs=0.2))
-    assert found.ways[0][Way.DIED] < SURE
+    assert found.ways[0][Way.DIED] < 0.85
 
 
 def test_one_that_may_have_had_no_work_or_that_had_rejoined_is_not_known_to_have_been_in_a_stall() -> None:
@@ -171,12 +171,13 @@ def test_clients_that_their_process_left_behind_are_not_said_to_have_closed_with
     )
     closed = tuple(replace(usual, trace=Trace(last, every, commits=40)) for last in (95_977, 90_005))
 
-    def expired(*some: Departed) -> list[bool]:
-        evidence = Evidence(159_729, 1, (*some, *closed), (), 0, 0, P, S)
-        return [ways[Way.DIED] >= SURE for ways in explain(evidence).ways]
+    def ways(*some: Departed) -> list[list[float]]:
+        return explain(Evidence(159_729, 1, (*some, *closed), (), 0, 0, P, S)).ways
 
-    assert expired(*behind) == [True] * len(behind) + [False] * len(closed)
-    assert not any(expired(*(replace(one, outlived=0) for one in behind)))
+    likeliest = [max(Way, key=shares.__getitem__) for shares in ways(*behind)]
+    assert likeliest == [Way.DIED] * len(behind) + [Way.LEFT] * len(closed)
+    unknown = ways(*(replace(one, outlived=0) for one in behind))
+    assert not any(shares[Way.DIED] >= SURE for shares in unknown)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,6 @@ def test_what_was_fitted_explains_the_truth_better_than_the_first_values(lives: 
 def test_each_constant_is_a_share_or_a_time_and_alternatives_are_at_most_everything() -> None:
     assert all(0 < value < 1 or value > 1 for value in FITTED)
     assert fit.is_possible(FITTED)
-    assert all(getattr(FITTED, name) == getattr(corpus.START, name) for name in fit.HELD)
 
 
 def test_a_fit_that_finds_the_same_constants_writes_the_same_module() -> None:
