@@ -159,6 +159,26 @@ def test_a_client_that_rejoins_amid_a_stall_is_not_said_to_have_died_a_session_a
     assert explain(evidence).ways[0][Way.STALLED] >= SURE
 
 
+@quick
+@given(
+    session=st.sampled_from([10_000, 30_000, 45_000]),
+    took=st.integers(300, 20_000),
+    apart=st.integers(0, 2_900),
+)
+def test_statics_that_are_stopped_beside_dynamic_members_expire_and_those_left(
+    session: int, took: int, apart: int
+) -> None:
+    """A process closes two clients, which commit as they close, and its static one sends no LeaveGroup."""
+    length, every = session - 1_500 + took, (5_000,) * 8
+    one = Departed(session, 300_000, 400_000, Trace(length, every, commits=70), "java")
+    second = replace(one, trace=Trace(length - min(apart, took), every, commits=70))
+    static = replace(one, trace=Trace(session - 700, every, commits=70), static=True)
+    kept = (Trace(length - 2_000, every, commits=70),) * 2
+    found = explain(Evidence(400_000, 0, (one, second, static), kept, 2, 0, 300_000, session)).ways
+    sure = [[way for way in Way if shares[way] >= SURE] for shares in found]
+    assert sure == [[Way.LEFT], [Way.LEFT], [Way.DIED]]
+
+
 @pytest.mark.parametrize("family", ["sarama", "franz-go", "kafka-go"])
 def test_clients_that_their_process_left_behind_are_not_said_to_have_closed_with_it(family: str) -> None:
     """As recorded on 3.9.1: two closed, and the phase waited for three that go on without applications."""
