@@ -22,7 +22,7 @@ from rebalance_monitor.coordinator.departure import hypotheses, phase, timers, w
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE, encode
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
-from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, SOON_MS, Way, late_share
+from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, EVENTS_OF, SOON_MS, Way, late_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +122,6 @@ _PROCESS = -1
 _WAYS_TOGETHER = (Way.DIED, *(event.way for event in EVENTS), Way.LEFT)
 _SHOWN = [event.waits for event in EVENTS]
 _MEANT = [event.way for event in EVENTS]
-_CLOSED = [event.waits for event in EVENTS if event.way is Way.LEFT]
 _EVENTS = slice(_DEAD, _DEAD + len(EVENTS))
 
 
@@ -173,11 +172,12 @@ def _parts(scene: _Scene) -> _Parts:
     count, cells = len(evidence.departed), seen.span.spread.shape
     # Where others come, members are replaced one after the other: no event takes all.
     events = count > 1 and not evidence.joined
-    alike = (count > 1) + (len(EVENTS) + 1) * events
+    process = events and any(hypotheses.may_expire(one) for one in evidence.departed)
+    alike = (count > 1) + len(EVENTS) * events + process
     parts = _Parts(
         np.empty((count, _ROLES, len(Way), *cells)),
         np.zeros((count, _ROLES, alike, *cells)),
-        np.zeros((count, _ROLES * events, *cells)),
+        np.zeros((count, _ROLES * process, *cells)),
         np.zeros((count, len(scene.tried), seen.grid.due.stop - seen.grid.due.start)),
     )
     for first in range(0, count, _AT_ONCE):
@@ -228,8 +228,11 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
         _leave_out_late(scene, seen, inside)
     if together.shape[2]:
         late = phase.beside_the_last(grid, scene.tried, seen.now[:, Way.DIED], seen.table[:, Way.DIED])
+    if together.shape[2] > _DEAD:
+        _fill_events(scene, prior, seen, inside, together)
     if behind.size:
-        _fill_events(scene, priors, seen, inside, late, together, behind)
+        expires = np.array([one.expires for one in priors])[:, None, None] / scene.shares[Way.LEFT]
+        _fill_process(scene, expires, seen, late, together, behind)
     inside *= prior * apart
     inside += prior * near * begun
     if together.shape[2]:
@@ -265,35 +268,30 @@ def _fill_replaced(
                 holder[place, Way.STALLED] = leaked * left
 
 
-def _fill_events(
-    scene: _Scene,
-    priors: Sequence[hypotheses.Prior],
-    seen: _Removals,
-    inside: Array,
-    late: Array,
-    together: Array,
-    behind: Array,
-) -> None:
-    """Fill in the likelihoods, by role, that an event took members: all of them, or those of a process.
-
-    `inside`, `late`: that they were removed in the phase, and near its end with the last one.
-    """
-    grid, by = scene.phase.grid, scene.by
-    ways = np.array([one.ways for one in priors])[:, :, None, None]
-    relative = ways[:, _MEANT] / np.array(scene.shares)[_MEANT, None, None]
-    together[:, _TRIGGER, _EVENTS] = relative * seen.within[:, _SHOWN] / grid.width
+def _fill_events(scene: _Scene, prior: Array, seen: _Removals, inside: Array, together: Array) -> None:
+    """Fill in the likelihoods, by role, that an event took all; `inside`: that they went in the phase."""
+    relative = prior[:, _MEANT] / np.array(scene.shares)[_MEANT, None, None]
+    together[:, _TRIGGER, _EVENTS] = relative * seen.within[:, _SHOWN] / scene.phase.grid.width
     together[:, _HOLDER, _EVENTS] = relative * seen.at_end[:, _SHOWN]
     together[:, _INSIDE, _EVENTS] = relative * inside[:, _SHOWN]
     # Of those of one age an event takes all at one time: how long ago that was is evidence once.
     again = [age.is_told for age in scene.ages]
     together[again, _INSIDE, _EVENTS] = relative[again] * inside[again, Way.UNJOINED][:, None]
-    # A process has closed some, which began the phase, and ended with others.
-    closed, relative = together[:, :, _PROCESS], ways[:, Way.LEFT] / scene.shares[Way.LEFT]
-    shown = by.closes_by_hand, 1 - by.closes_by_hand
-    another, last = hypotheses.rates_of_process(grid, scene.evidence.session, scene.tried)
-    closed[:, _TRIGGER] = relative / grid.width * np.tensordot(seen.within[:, _CLOSED], shown, axes=(1, 0))
-    closed[:, _INSIDE] = relative * another * np.tensordot(inside[:, _CLOSED], shown, axes=(1, 0))
-    expires = np.array([one.expires for one in priors])[:, None, None] / scene.shares[Way.LEFT]
+
+
+def _fill_process(
+    scene: _Scene, expires: Array, seen: _Removals, late: Array, together: Array, behind: Array
+) -> None:
+    """Fill in that a process closed a member, which began the phase, or ended with it, by role.
+
+    `expires`: how likely a member does so as its process is closed. `late`: near the end of the phase.
+    """
+    by, closed = scene.by, together[:, :, _PROCESS]
+    by_hand, by_itself = (together[:, :, _DEAD + place] for place in EVENTS_OF[Way.LEFT])
+    another, last = hypotheses.rates_of_process(scene.phase.grid, scene.evidence.session, scene.tried)
+    closed[:] = by.closes_by_hand * by_hand + (1 - by.closes_by_hand) * by_itself
+    closed[:, _INSIDE] *= another
+    closed[:, _HOLDER] = 0.0
     behind[:, _INSIDE] = expires * late
     behind[:, _HOLDER] = expires * seen.at_end[:, Way.DIED] * last
 
@@ -485,6 +483,7 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
         every = slice(_EVENTS.start + 1, _EVENTS.stop + 1)
         scale[every] = np.log(np.maximum(likely, _NOTHING))[:, None, None] + rest
         begin[every] *= sooner
+    if alike > _EVENTS.stop + 1:
         # Whom its process has closed began the phase, and whom that left behind held it.
         freely[_PROCESS] = begin[_PROCESS] = 0.0
         scale[_PROCESS] = log(max(scene.by.one_event * scene.shares[Way.LEFT], _NOTHING))

@@ -222,6 +222,11 @@ def expires_closed(one: Departed) -> bool:
     return one.static or one.family == "streams"
 
 
+def may_expire(one: Departed) -> bool:
+    """Whether its session may expire as its process is closed, for it is static, or was left behind."""
+    return expires_closed(one) or one.outlived > one.session
+
+
 def may_reveal_poll_interval(one: Departed) -> bool:
     """Whether its rebalance timeout may be its max.poll.interval, though its family seems to hide that.
 
@@ -458,7 +463,8 @@ def rate_of_event(grid: Cells, count: int) -> tuple[Array, Array]:
     return (count - 1) * top + np.log(total), (rest * np.exp(logs)).sum(axis=0) / total
 
 
-def rates_of_process(grid: Cells, session: int, tried: Sequence[int]) -> tuple[Array, Array]:
+@lru_cache(maxsize=_CACHED)
+def rates_of_process(grid: Cells, session: int, tried: tuple[int, ...]) -> tuple[Array, Array]:
     """Return how likely (per ms) a process closes another client, and ends with its last one.
 
     By heartbeat interval and cell. The first that it closes begins the phase. The last one sends heartbeats
