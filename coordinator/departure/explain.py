@@ -22,7 +22,7 @@ from rebalance_monitor.coordinator.departure import hypotheses, phase, timers, w
 from rebalance_monitor.coordinator.departure.alone import Explained, alone
 from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE, encode
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
-from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, EVENTS_OF, SOON_MS, Way, late_share
+from rebalance_monitor.coordinator.departure.hypotheses import EVENTS, SOON_MS, Way, late_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,6 +122,7 @@ _PROCESS = -1
 _WAYS_TOGETHER = (Way.DIED, *(event.way for event in EVENTS), Way.LEFT)
 _SHOWN = [event.waits for event in EVENTS]
 _MEANT = [event.way for event in EVENTS]
+_CLOSED = [event.waits for event in EVENTS if event.way is Way.LEFT]
 _EVENTS = slice(_DEAD, _DEAD + len(EVENTS))
 
 
@@ -232,7 +233,7 @@ def _fill(scene: _Scene, some: Sequence[Departed], parts: _Parts) -> None:
         _fill_events(scene, prior, seen, inside, together)
     if behind.size:
         expires = np.array([one.expires for one in priors])[:, None, None] / scene.shares[Way.LEFT]
-        _fill_process(scene, expires, seen, late, together, behind)
+        _fill_process(scene, prior[:, Way.LEFT], expires, seen, late, together[:, :, _PROCESS], behind)
     inside *= prior * apart
     inside += prior * near * begun
     if together.shape[2]:
@@ -280,18 +281,22 @@ def _fill_events(scene: _Scene, prior: Array, seen: _Removals, inside: Array, to
 
 
 def _fill_process(
-    scene: _Scene, expires: Array, seen: _Removals, late: Array, together: Array, behind: Array
+    scene: _Scene, left: Array, expires: Array, seen: _Removals, late: Array, closed: Array, behind: Array
 ) -> None:
-    """Fill in that a process closed a member, which began the phase, or ended with it, by role.
+    """Fill in that a process closed a member, or ended with it `behind`, by role.
 
-    `expires`: how likely a member does so as its process is closed. `late`: near the end of the phase.
+    `left`, `expires`: how likely a member leaves, or expires as its process is closed. `late`: near the end
+    of the phase. Those that it closed had gone a session before that, or a heartbeat less.
     """
-    by, closed = scene.by, together[:, :, _PROCESS]
-    by_hand, by_itself = (together[:, :, _DEAD + place] for place in EVENTS_OF[Way.LEFT])
-    another, last = hypotheses.rates_of_process(scene.phase.grid, scene.evidence.session, scene.tried)
-    closed[:] = by.closes_by_hand * by_hand + (1 - by.closes_by_hand) * by_itself
-    closed[:, _INSIDE] *= another
-    closed[:, _HOLDER] = 0.0
+    grid, shown = scene.phase.grid, (scene.by.closes_by_hand, 1 - scene.by.closes_by_hand)
+    another, last = hypotheses.rates_of_process(grid, scene.evidence.session, scene.tried)
+    relative = left / scene.shares[Way.LEFT]
+    ended = np.maximum(scene.evidence.session - SOON_MS - np.array(scene.tried, float), 0.0)
+    places = np.maximum(grid.table.searchsorted(ended, side="right") - 1, 0)
+    gone = seen.table[:, :, np.arange(len(places)), places][:, _CLOSED, :, None] - seen.middle[:, _CLOSED]
+    np.maximum(gone, 0.0, out=gone)
+    closed[:, _TRIGGER] = relative / grid.width * np.tensordot(seen.within[:, _CLOSED], shown, axes=(1, 0))
+    closed[:, _INSIDE] = relative * another * np.tensordot(gone, shown, axes=(1, 0))
     behind[:, _INSIDE] = expires * late
     behind[:, _HOLDER] = expires * seen.at_end[:, Way.DIED] * last
 

@@ -172,7 +172,7 @@ def test_statics_that_are_stopped_beside_dynamic_members_expire_and_those_left(
     length, every = session - 1_500 + took, (5_000,) * 8
     one = Departed(session, 300_000, 400_000, Trace(length, every, commits=70), "java")
     second = replace(one, trace=Trace(length - min(apart, took), every, commits=70))
-    static = replace(one, trace=Trace(session - 700, every, commits=70), static=True)
+    static = replace(one, trace=Trace(session + 100, every, commits=70), static=True)
     kept = (Trace(length - 2_000, every, commits=70),) * 2
     found = explain(Evidence(400_000, 0, (one, second, static), kept, 2, 0, 300_000, session)).ways
     sure = [[way for way in Way if shares[way] >= SURE] for shares in found]
