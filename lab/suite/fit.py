@@ -4,8 +4,8 @@ Deterministic: from fixed first values (`START`) on a fixed corpus (corpus.py), 
 must lower the surprise of the truth. Along each constant the surprise is taken a step up and a step down; the
 top of the parabola through the three is tried as well. A rebalance is judged again only where its likelihoods
 read the constant. A constant of which the corpus says little stays near its first value. `COUNTED` is counted
-at the end. What was reached is kept after each constant, so that a fit that
-was stopped goes on. Writes `coordinator/departure/fitted.py`, with its origin.
+at the end. What was reached is kept after each constant, so that a fit that was stopped goes on. Writes
+`coordinator/departure/fitted.py`, with its origin.
 
 `--keep` judges the constants of departures again, without a fit, on inputs that have changed since.
 `--only close --only sync` fits these, and the others stay as they are in use.
