@@ -489,7 +489,7 @@ def _others(scene: _Scene, sums: Array, removed: Array, mass: Array) -> tuple[Ar
         scale[every] = np.log(np.maximum(likely, _NOTHING))[:, None, None] + rest
         begin[every] *= sooner
     if alike > _EVENTS.stop + 1:
-        # Whom its process has closed began the phase, and whom that left behind held it.
+        # A member that the process closed began the phase. One that expired after it held the phase.
         freely[_PROCESS] = begin[_PROCESS] = 0.0
         scale[_PROCESS] = log(max(scene.by.one_event * scene.shares[Way.LEFT], _NOTHING))
     inside = sums[:, _INSIDE] + _TINY

@@ -55,8 +55,8 @@ class Fitted(NamedTuple):
     together: float = 0.5
     together_apart: float = 0.5
     apart: float = 600000.0
-    # One event takes many; one by which members die takes a whole group so many times as often as a part of
-    # it; a second death beside one that held the phase.
+    # One event takes many. `all_died`: how often members die by one that takes a whole group, for once by one
+    # that takes a part of it. `dead_together`: a second death beside one that held the phase.
     one_event: float = 0.5
     all_died: float = 0.6
     dead_together: float = 0.3

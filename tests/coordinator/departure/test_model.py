@@ -452,7 +452,7 @@ def test_samples_that_saw_a_member_until_the_join_deadline_do_not_say_when_it_fe
 
 
 def test_members_of_one_age_say_once_how_long_ago_one_event_took_them() -> None:
-    """As recorded: 120 of 520 members, without partitions, were killed at once. Nothing tells how."""
+    """As recorded: 120 of 520 members, without partitions, were killed at once. No record shows that."""
     one = Departed(
         20_000, 60_000, 77_039, Trace(-1, commits=1), "java", went_on=True, worked=79_287, before=7_146
     )
