@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.decoders import Row
+    from rebalance_monitor.lab.simulator.study.measures import Fact
     from rebalance_monitor.lab.simulator.truth import Removal
     from rebalance_monitor.lab.truth.recorded_suite import Suite
     from rebalance_monitor.lab.workers.timings import Timing
@@ -112,6 +113,12 @@ def way_of(one: Removal) -> Way:
     return Way.STALLED if stalled and one.cause is Removed.EXPIRED else WAY_OF[one.cause]
 
 
+def way_of_fact(fact: Fact) -> Way:
+    """Return the way of a removal in a log: a static member that stalled for its poll interval expires."""
+    cause = Removed(fact.cause)
+    return Way.STALLED if fact.stalled and cause is Removed.EXPIRED else WAY_OF[cause]
+
+
 def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
     """Read the departures from a recording (a suite folder of the lab).
 
@@ -125,7 +132,7 @@ def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     # First, for it writes the truth again that the recording is read with.
     suite = read_suite(folder)
     recording = read_recording(folder)
-    ways = [((one.group, one.member), WAY_OF[Removed(one.cause)]) for one in recording.facts]
+    ways = [((one.group, one.member), way_of_fact(one)) for one in recording.facts]
     once = _once(key for key, _ in ways)
     truth = {key: way for key, way in ways if key in once}
     known, session = suite if informed else None, suite.pace.session_ms

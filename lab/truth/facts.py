@@ -35,7 +35,7 @@ def facts_of(events: Iterable[Truth], static_groups: Iterable[str] = (), pace: P
     """Derive the facts from truth events in order of time; `static_groups` have static members only."""
     every = _in_order(stored(events))
     epochs = _epoch_groups(every)
-    fold = Fold(_breaches(every, epochs, pace), frozenset(static_groups), epochs, pace)
+    fold = Fold(breaches(every, epochs, pace), frozenset(static_groups), epochs, pace)
     for event in every:
         fold.take(event)
     return sorted(_once(fold.facts), key=lambda fact: fact.at)
@@ -61,7 +61,9 @@ def _epoch_groups(events: Iterable[Truth]) -> frozenset[str]:
     return frozenset(event.group for event in events if event.what == "epoch")
 
 
-def _breaches(events: Iterable[Truth], epochs: frozenset[str], pace: Pace) -> dict[str, list[range]]:
+def breaches(
+    events: Iterable[Truth], epochs: frozenset[str] = frozenset(), pace: Pace = LAB_PACE
+) -> dict[str, list[range]]:
     """Give when (ms) each member that processed for too long may have been lost for that.
 
     In an epoch-based group librdkafka stops its heartbeats then, and its session ends later.

@@ -23,12 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """One member removed at `at` (ms): `cause` in the words of `truth.Removed`."""
+    """One member removed at `at` (ms): `cause` in the words of `truth.Removed`.
+
+    `stalled`: it had processed for longer than its poll interval. A static one expires then.
+    """
 
     group: str
     member: str
     cause: str
     at: float
+    stalled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,12 @@ from rebalance_monitor.decoders.rows import made_rows
 from rebalance_monitor.lab.scenario.traffic import TICK_S
 from rebalance_monitor.lab.simulator.study.measures import Fact
 from rebalance_monitor.lab.simulator.truth import Removed
+from rebalance_monitor.lab.truth.facts import breaches
 from rebalance_monitor.lab.truth.runfolder import BROKER_VERBS, read_run
 from rebalance_monitor.lab.truth.truth import read_truth
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from rebalance_monitor.decoders import Row
@@ -30,9 +31,6 @@ _CAUSES = {
     "join_deadline": Removed.JOIN_DEADLINE,
     "sync_deadline": Removed.SYNC_DEADLINE,
 }
-
-# A journal says when the application began to process, which is a little after its last poll.
-_EARLY_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,7 @@ class Recording:
 def read_recording(folder: Path) -> Recording:
     """Read a suite folder. Raises CaptureError, OSError."""
     events = read_truth(folder)
-    return Recording(_rows(folder), list(_facts(events)), list(_phases(events)), _runs(folder))
+    return Recording(_rows(folder), list(removals_of(events)), list(_phases(events)), _runs(folder))
 
 
 def _rows(folder: Path) -> dict[int, list[Row]]:
@@ -94,16 +92,16 @@ def _rows(folder: Path) -> dict[int, list[Row]]:
     return found
 
 
-def _facts(events: list[Truth]) -> Iterator[Fact]:
-    """Yield removals; a LeaveGroup is a removal if the member's journal has a breach before it."""
-    breaches = {(e.group, m): e.at for e in events if e.what == "poll_breach" for m in e.members}
+def removals_of(events: Sequence[Truth]) -> Iterator[Fact]:
+    """Yield the removals of a log, and whether a journal says that the member had stalled before."""
+    spans = breaches(events)
     for event in events:
         for member in event.members if event.what in _CAUSES else ():
             cause = _CAUSES[event.what]
-            breach = breaches.get((event.group, member))
-            if cause is Removed.LEFT and breach is not None and event.at >= breach - _EARLY_MS:
+            stalled = any(event.at in span for span in spans.get(member, ()))
+            if cause is Removed.LEFT and stalled:
                 cause = Removed.POLL
-            yield Fact(event.group, member, cause, event.at)
+            yield Fact(event.group, member, cause, event.at, stalled)
 
 
 def _phases(events: Iterable[Truth]) -> Iterator[RecordedPhase]:

@@ -18,6 +18,7 @@ from rebalance_monitor.coordinator.departure.fitted import FITTED
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
 from rebalance_monitor.lab.scoring.margins import ALL, LEAST
+from rebalance_monitor.lab.simulator.study.recorded import removals_of
 from rebalance_monitor.lab.suite import corpus, fit
 from rebalance_monitor.lab.suite.corpus import settled, surprise
 from rebalance_monitor.lab.suite.departures import (
@@ -28,8 +29,10 @@ from rebalance_monitor.lab.suite.departures import (
     beside,
     recorded_groups,
     simulated,
+    way_of_fact,
     with_settings,
 )
+from rebalance_monitor.lab.truth.truth import Truth
 from rebalance_monitor.lab.workers.timings import Timing
 
 
@@ -50,6 +53,25 @@ def test_a_missed_sync_is_never_claimed_of_another_departure(lives: list[Life]) 
     assert not [
         true for shares, true in answers(lives) if shares[Way.UNSYNCED] >= 0.8 and true is not Way.UNSYNCED
     ]
+
+
+@pytest.mark.parametrize(
+    ("what", "ms", "way"),
+    [
+        ("expired", 5_000, Way.STALLED),
+        ("expired", 60_000, Way.DIED),
+        ("left", 300, Way.STALLED),
+        ("left", 60_000, Way.LEFT),
+    ],
+)
+def test_a_member_whose_journal_has_a_breach_stalled_whether_it_closed_or_expired(
+    what: str, ms: int, way: Way
+) -> None:
+    """A static member sends no LeaveGroup as its max.poll.interval ends: its log says that it expired."""
+    breach = Truth(1_000_000, "g", "poll_breach", -1, ("m-1",), "", source="journal")
+    gone = [Truth(1_000_000 + ms, "g", what, 3, (name,), "") for name in ("m-1", "m-2")]
+    ways = {fact.member: way_of_fact(fact) for fact in removals_of([breach, *gone])}
+    assert ways == {"m-1": way, "m-2": Way.DIED if what == "expired" else Way.LEFT}
 
 
 def test_what_was_fitted_explains_the_truth_better_than_the_first_values(lives: list[Life]) -> None:
