@@ -530,6 +530,6 @@ def _posterior(evidence: Evidence, sums: _Sums) -> Explained:
         ways=shares,
         triggers=triggers,
         holders=[*held, max(0.0, 1 - deadline - sum(held)), deadline],
-        beats=waits.learned_heartbeats(evidence.beats, by_beat),
+        beats=phase.beats_after(evidence, by_beat),
         group_ways=hypotheses.learned_ways(evidence.ways, shares),
     )

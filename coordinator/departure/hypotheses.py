@@ -227,6 +227,11 @@ def may_expire(one: Departed) -> bool:
     return expires_closed(one) or one.outlived > one.session
 
 
+def is_replaced(one: Departed) -> bool:
+    """Whether its process goes on with another client and has let go of this one: nobody closes it."""
+    return one.followed or (one.lived_on and one.returned == SAME_PLACE)
+
+
 def may_reveal_poll_interval(one: Departed) -> bool:
     """Whether its rebalance timeout may be its max.poll.interval, though its family seems to hide that.
 
@@ -272,15 +277,13 @@ def prior_of(one: Departed, shares: Sequence[float], by: Fitted) -> Prior:
     prior[Way.STALLED] *= leaves * (1 + (1 / by.stalled_first - 1) * by.unpolled * stalled_before(one))
     # A member that does not poll leaves before the deadline of a phase that began after its last poll.
     prior[Way.UNJOINED] *= 1 - leaves * (1 - by.unjoined_enforcing)
-    replaced = one.lived_on and one.returned == SAME_PLACE
-    if one.returned and not replaced:
+    if one.returned and not (one.lived_on and one.returned == SAME_PLACE):
         # A process that is back was closed or died: a stalled one comes back when its stall is over, or with
         # another client in the same process.
         back = by.moved if one.returned == ELSEWHERE else by.returned
         prior[Way.STALLED] *= back
         prior[Way.UNJOINED] *= back
-    if one.followed or replaced:
-        # Its process goes on with another client and has let go of this one: nobody closes it.
+    if is_replaced(one):
         prior[Way.LEFT] *= by.never_leaves
     # Nobody closes one that was left behind, either: it expires as its process ends.
     expires = 1.0 if expires_closed(one) else left_behind(one, by)

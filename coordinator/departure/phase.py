@@ -17,6 +17,7 @@ import numpy as np
 from rebalance_monitor.coordinator.departure.fitted import FITTED, Fitted
 from rebalance_monitor.coordinator.departure.hypotheses import SOON_MS, client_of
 from rebalance_monitor.coordinator.departure.waits import (
+    DEFAULT_BEAT_MS,
     Mixtures,
     lateness,
     learned_heartbeats,
@@ -383,7 +384,19 @@ def learn_heartbeats(evidence: Evidence, by: Fitted = FITTED) -> tuple[float, ..
     Survivors rejoin within a heartbeat of its beginning, so the end of the phase says how long one may be.
     """
     seen = phase_of(evidence, by)
-    return learned_heartbeats(evidence.beats, (seen.free * seen.grid.width).sum(axis=1))
+    return beats_after(evidence, (seen.free * seen.grid.width).sum(axis=1))
+
+
+def beats_after(evidence: Evidence, likely: Array) -> tuple[float, ...]:
+    """Return what a group knows of its heartbeats after a rebalance that made each interval so `likely`.
+
+    A member that is alone and that no newcomer joins begins the phase by itself. In the first moments of a
+    generation members hear of the next phase as they sync. Neither says anything of a heartbeat.
+    """
+    by_itself = evidence.kept <= 1 and not (evidence.joined or evidence.departed)
+    if by_itself or evidence.since < DEFAULT_BEAT_MS:
+        return evidence.beats
+    return learned_heartbeats(evidence.beats, likely)
 
 
 def beside_the_last(grid: Grid, tried: Sequence[int], now: Array, table: Array) -> Array:

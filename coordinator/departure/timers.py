@@ -20,6 +20,7 @@ from rebalance_monitor.coordinator.departure.hypotheses import (
     client_of,
     enforces,
     expires_closed,
+    is_replaced,
     left_behind,
     may_reveal_poll_interval,
     stalled_before,
@@ -202,9 +203,10 @@ def died(
         any_time: Wait = (one.session - _EARLY_MS, max(one.session, one.alive + _LATEST_MS), behind)
         usual = [[*scaled(waits, 1 - behind), any_time] for waits in usual]
     if one.lived_on:
-        # Its process ended in the middle of a stall.
-        late = [(one.session, one.session + (one.poll_interval or one.rebalance), by.died_stalled)]
-        usual = [scaled(waits, 1 - by.died_stalled) + late for waits in usual]
+        # Its process ended in the middle of a stall, or before the client that it had replaced did.
+        amid = by.died_replaced if is_replaced(one) else by.died_stalled
+        late = [(one.session, one.session + (one.poll_interval or one.rebalance), amid)]
+        usual = [scaled(waits, 1 - amid) + late for waits in usual]
     if one.anew < 0:
         return usual
     sure = by.reloaded if one.unanswered and one.anew == one.loaded else 1.0

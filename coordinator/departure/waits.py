@@ -37,6 +37,9 @@ Wait = tuple[float, float, float]
 SLACK_MS = 25.0
 """How late the coordinator's timers and queues are, ms."""
 
+DEFAULT_BEAT_MS = 3_000
+"""heartbeat.interval.ms by default."""
+
 _ENOUGH, _PICKED = 3, 4
 _PLACES = tuple(range(_PICKED))
 _LONG = 2.5
@@ -52,7 +55,7 @@ _KEEPS = 0.02
 # Ages of members, ms, by their order: from a second to hours.
 _AGES_MS = (1_000.0, 4_000.0, 16_000.0, 64_000.0, 256_000.0, 1_024_000.0, 4_096_000.0, 16_384_000.0)
 _OLD_MS = _AGES_MS[-1]
-_DEFAULT_MS, _SHORT_MS = 3_000, 1_000
+_SHORT_MS = 1_000
 # What is kept of rebalances before: so that a heartbeat interval that seemed impossible may come back.
 _FORGET, _LEAST_LIKELY = 0.02, 1e-3
 _QUIET = 1.6
@@ -408,7 +411,7 @@ def tried_heartbeats(session: int, deadline: int) -> tuple[int, ...]:
     would remove members that live before they hear of the phase: nothing else in a record tells of it.
     """
     third = max(session // 3, 300)
-    default = min(_DEFAULT_MS, third)
+    default = min(DEFAULT_BEAT_MS, third)
     tried = {min(_SHORT_MS, third // 2), default, (default + third) // 2, third}
     longest = (third + session) // 2
     return tuple(sorted({*tried, longest} if 0 < deadline < longest else tried))
@@ -426,7 +429,7 @@ def prior_of_heartbeats(session: int, deadline: int, known: Sequence[float], by:
 @lru_cache(maxsize=1_024)
 def _usual_heartbeats(session: int, deadline: int, by: Fitted) -> Array:
     tried, third = tried_heartbeats(session, deadline), max(session // 3, 300)
-    default = min(_DEFAULT_MS, third)
+    default = min(DEFAULT_BEAT_MS, third)
     rest = (1 - by.beat_default - by.beat_third) / len(tried)
     shares = np.array(
         [rest + by.beat_default * (one == default) + by.beat_third * (one == third) for one in tried]

@@ -15,7 +15,7 @@ from rebalance_monitor.coordinator.commits.client_families import FAMILIES
 from rebalance_monitor.coordinator.commits.siblings import Siblings
 from rebalance_monitor.coordinator.departure import evidence as layout
 from rebalance_monitor.coordinator.departure.alone import alone
-from rebalance_monitor.coordinator.departure.evidence import Departed, Evidence, Trace
+from rebalance_monitor.coordinator.departure.evidence import SAME_PLACE, Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.explain import Explained, explain
 from rebalance_monitor.coordinator.departure.hypotheses import CLIENTS, Way
 from rebalance_monitor.coordinator.departure.verdicts import held_by
@@ -313,6 +313,37 @@ def test_a_group_learns_its_heartbeat_interval_from_how_long_its_members_take_to
     for _ in range(5):
         beats = explain(replace(evidence, beats=beats)).beats
     assert max(beats) == beats[-1]
+
+
+@quick
+@given(
+    since=st.integers(0, 100_000),
+    known=st.sampled_from([(), (1.0, 0.5, 0.2, 0.1)]),
+    kept=st.integers(0, 3),
+    joined=st.integers(0, 3),
+)
+def test_a_group_learns_nothing_of_its_heartbeats_where_no_member_awaited_one(
+    since: int, known: tuple[float, ...], kept: int, joined: int
+) -> None:
+    """A member that is alone rejoins by itself, and a generation that has just begun has had no heartbeat."""
+    told = Evidence(since, 0, (), (steady(-1),) * kept, kept, joined, 60_000, 30_000, beats=known)
+    waited = since >= 3_000 and (joined > 0 or kept > 1)
+    assert waited or explain(told).beats == known
+
+
+def test_a_client_that_its_process_replaced_missed_the_deadline_whatever_the_start_of_its_group_said() -> (
+    None
+):
+    """By the first 100 ms of a group its heartbeats seemed to come each second; they came every 5 s."""
+    beats: tuple[float, ...] = ()
+    for since, joined in ((95, 1), (106, 0)):
+        start = Evidence(since, 0, (), (steady(-1),), 1, joined, 60_000, 30_000, beats=beats)
+        beats = explain(start).beats
+    often = Trace(60_915, (1_969, 2_018, 1_875, 1_963, 2_026, 1_878, 1_964, 1_996), commits=811)
+    gone = Departed(30_000, 60_000, 396_628, often, "kafka-python", returned=SAME_PLACE, went_on=True)
+    kept = steady(56_966, 1_950)
+    found = explain(Evidence(396_624, 0, (gone,), (kept,), 1, 1, 60_000, 30_000, beats=beats))
+    assert way(found)[0] is Way.UNJOINED
 
 
 def test_members_of_a_group_that_keep_closing_are_likelier_to_have_closed() -> None:

@@ -116,7 +116,7 @@ def test_a_breach_during_an_outage_is_withdrawn_and_the_rebalance_keeps_a_doubt(
     assert told is not None
     assert [(one.cause, one.confidence) for one in told.causes] == [
         (Cause.MEMBER_LEFT, 0.4),
-        (Cause.POLL_INTERVAL_EXCEEDED, 0.21),
+        (Cause.POLL_INTERVAL_EXCEEDED, 0.22),
     ]
     assert "8.0 s before" in told.causes[1].why
 
