@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -327,13 +327,11 @@ def test_a_group_learns_nothing_of_its_heartbeats_where_no_member_awaited_one(
 ) -> None:
     """A member that is alone rejoins by itself, and a generation that has just begun has had no heartbeat."""
     told = Evidence(since, 0, (), (steady(-1),) * kept, kept, joined, 60_000, 30_000, beats=known)
-    waited = since >= 3_000 and (joined > 0 or kept > 1)
-    assert waited or explain(told).beats == known
+    assume(since < 3_000 or (kept <= 1 and not joined))
+    assert explain(told).beats == known
 
 
-def test_a_client_that_its_process_replaced_missed_the_deadline_whatever_the_start_of_its_group_said() -> (
-    None
-):
+def test_a_replaced_client_missed_its_deadline_whatever_the_start_of_its_group_said_of_heartbeats() -> None:
     """By the first 100 ms of a group its heartbeats seemed to come each second; they came every 5 s."""
     beats: tuple[float, ...] = ()
     for since, joined in ((95, 1), (106, 0)):
