@@ -229,7 +229,7 @@ def _intervals(
     longer = [max(_LEAST_MS, gap) * _LONGER + SLACK_MS for gap in picked]
     total = sum(longer)
     gaps, lived = tuple([(gap, gap / total) for gap in longer]), max(float(life), 1_000.0)
-    timer, beat = _timed(own) if len(own) >= _ENOUGH else (0.5, life)
+    timer, beat = _timed(own) if len(own) >= _ENOUGH else (0.5, max(life, 1))
     return Intervals(
         gaps,
         idle,

@@ -302,6 +302,22 @@ def test_whatever_the_evidence_the_ways_of_a_member_are_shares_and_the_answer_is
         assert sum(shares) == pytest.approx(1)
 
 
+@quick
+@given(
+    since=st.integers(0, 3),
+    gaps=st.lists(st.integers(0, 2), max_size=4),
+    lull=st.integers(1, 3),
+    usual=st.integers(0, 3),
+)
+def test_a_member_whose_generation_has_only_just_begun_is_explained(
+    since: int, gaps: list[int], lull: int, usual: int
+) -> None:
+    trace = Trace(0, tuple(gaps), commits=len(gaps))
+    one = Departed(30_000, 60_000, since, trace, "java", lull=lull, usual_lull=usual)
+    for shares in explain(rebalance(one, one)).ways:
+        assert sum(shares) == pytest.approx(1)
+
+
 def test_every_family_has_a_client() -> None:
     assert CLIENTS.keys() == FAMILIES.keys()
 
