@@ -525,11 +525,12 @@ def _posterior(evidence: Evidence, sums: _Sums) -> Explained:
     ways /= norm[:, None]
     shares: list[list[float]] = ways.tolist()
     triggers, held = (roles[: _HOLDER + 1].sum(axis=2) / norm).tolist()
+    tells = phase.tells_heartbeats(evidence)
     deadline = 1 - prod([1 - min(share, 1.0) for share in (removed / norm).tolist()])
     return Explained(
         ways=shares,
         triggers=triggers,
         holders=[*held, max(0.0, 1 - deadline - sum(held)), deadline],
-        beats=phase.beats_after(evidence, by_beat),
+        beats=waits.learned_heartbeats(evidence.beats, by_beat) if tells else evidence.beats,
         group_ways=hypotheses.learned_ways(evidence.ways, shares),
     )

@@ -228,7 +228,7 @@ def may_expire(one: Departed) -> bool:
 
 
 def is_replaced(one: Departed) -> bool:
-    """Whether its process goes on with another client and has let go of this one: nobody closes it."""
+    """Whether its process has put another client in its place, so that nobody closes this one."""
     return one.followed or (one.lived_on and one.returned == SAME_PLACE)
 
 

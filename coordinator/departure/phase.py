@@ -383,20 +383,20 @@ def learn_heartbeats(evidence: Evidence, by: Fitted = FITTED) -> tuple[float, ..
 
     Survivors rejoin within a heartbeat of its beginning, so the end of the phase says how long one may be.
     """
+    if not tells_heartbeats(evidence):
+        return evidence.beats
     seen = phase_of(evidence, by)
-    return beats_after(evidence, (seen.free * seen.grid.width).sum(axis=1))
+    return learned_heartbeats(evidence.beats, (seen.free * seen.grid.width).sum(axis=1))
 
 
-def beats_after(evidence: Evidence, likely: Array) -> tuple[float, ...]:
-    """Return what a group knows of its heartbeats after a rebalance that made each interval so `likely`.
+def tells_heartbeats(evidence: Evidence) -> bool:
+    """Whether the length of the phase says how long a heartbeat interval is.
 
     A member that is alone and that no newcomer joins begins the phase by itself. In the first moments of a
-    generation members hear of the next phase as they sync. Neither says anything of a heartbeat.
+    generation members hear of the next phase as they sync.
     """
     by_itself = evidence.kept <= 1 and not (evidence.joined or evidence.departed)
-    if by_itself or evidence.since < DEFAULT_BEAT_MS:
-        return evidence.beats
-    return learned_heartbeats(evidence.beats, likely)
+    return not by_itself and evidence.since >= DEFAULT_BEAT_MS
 
 
 def beside_the_last(grid: Grid, tried: Sequence[int], now: Array, table: Array) -> Array:

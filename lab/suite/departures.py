@@ -107,16 +107,20 @@ def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4
 
 
 def way_of(one: Removal) -> Way:
-    """Return the way of a removal; a static member that stalled for its poll interval expires."""
+    """Return the way of a removal."""
     static = one.plan.instance is not None
     stalled = static and one.fault == "stall" and one.at - one.last_poll >= one.plan.poll
-    return Way.STALLED if stalled and one.cause is Removed.EXPIRED else WAY_OF[one.cause]
+    return _way(one.cause, stalled=stalled)
 
 
 def way_of_fact(fact: Fact) -> Way:
-    """Return the way of a removal in a log: a static member that stalled for its poll interval expires."""
-    cause = Removed(fact.cause)
-    return Way.STALLED if fact.stalled and cause is Removed.EXPIRED else WAY_OF[cause]
+    """Return the way of a removal in a log."""
+    return _way(Removed(fact.cause), stalled=fact.stalled)
+
+
+def _way(cause: Removed, *, stalled: bool) -> Way:
+    """Return the way: a static member that stalled for its poll interval expires."""
+    return Way.STALLED if stalled and cause is Removed.EXPIRED else WAY_OF[cause]
 
 
 def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
