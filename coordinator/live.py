@@ -32,14 +32,14 @@ from rebalance_monitor.coordinator.refine.after_a_move import HeldBack
 from rebalance_monitor.coordinator.refine.failed_generations import with_failed
 from rebalance_monitor.coordinator.refine.history import LookBack, look_back
 from rebalance_monitor.coordinator.refine.outages import Reach
-from rebalance_monitor.coordinator.refine.reattribution import timed
+from rebalance_monitor.coordinator.refine.reattribution import by_evidence, timed
 from rebalance_monitor.coordinator.refine.shared_incidents import OneStorm
 from rebalance_monitor.coordinator.refine.suppressed import Suppressed
 from rebalance_monitor.coordinator.refine.waiting_records import with_work
 from rebalance_monitor.coordinator.state.state_machine import Status
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from rebalance_monitor.coordinator.deadlines.not_rejoined import Commits
     from rebalance_monitor.coordinator.departure.evidence import Departed
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from rebalance_monitor.coordinator.lag.board import Board
     from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
     from rebalance_monitor.coordinator.refine.listed_members import Listed
-    from rebalance_monitor.coordinator.refine.reattribution import More
+    from rebalance_monitor.coordinator.refine.reattribution import Judge, More
     from rebalance_monitor.coordinator.refine.waiting_records import Ends
     from rebalance_monitor.coordinator.settings import DetectionSettings
 
@@ -62,8 +62,14 @@ _NONE: dict[str, Any] = {}
 class Live:
     """The live part; `state` is what `snapshot` returned, None for a new start."""
 
-    def __init__(self, settings: DetectionSettings, cluster: str, state: _Memory | None = None) -> None:
-        self._settings = settings
+    def __init__(
+        self,
+        settings: DetectionSettings,
+        cluster: str,
+        state: _Memory | None = None,
+        judge: Judge = by_evidence,
+    ) -> None:
+        self._settings, self._judge = settings, judge
         self._probed = Probed(settings, cluster)
         self._calm = Calm(settings)
         self._read: Mapping[int, int] = {}
@@ -179,7 +185,7 @@ class Live:
         self._serve(served)
         for found in known:
             self._outages.learn(found, self._moves.leader(found.shard))
-        for found in timed(known, self._bounded, self._listed_departure, self._settings, self._more(ends)):
+        for found in self._timed(known, ends):
             self._learn(found)
             if refinement.is_excused(found, self._moves.at(found.shard)):
                 self._suppressed.keep(found)
@@ -269,8 +275,11 @@ class Live:
         group = self._groups.get(finding.group or "")
         if group is None or not group.stuck:
             return finding
-        more = self._more(self._board)
-        return timed([finding], self._bounded, self._listed_departure, self._settings, more)[0]
+        return self._timed([finding], self._board)[0]
+
+    def _timed(self, findings: Sequence[Finding], ends: Ends | None) -> list[Finding]:
+        more = self._more(ends)
+        return timed(findings, self._bounded, self._listed_departure, self._settings, more, self._judge)
 
     def _overruled(self, finding: Finding) -> bool:
         """Whether commits suggest a join phase of a group that the probe samples: then samples decide."""

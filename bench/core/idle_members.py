@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bench.core.quiet_hours import EVERY_MS, ticks
 from rebalance_monitor.coordinator.findings.causes import Cause
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
 from rebalance_monitor.lab.simulator import draw_plan, simulate
-from rebalance_monitor.lab.simulator.samples import ends, samples
+from rebalance_monitor.lab.simulator.samples import ends, samples, ticks
 from rebalance_monitor.lab.simulator.truth import Removed
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ LEVEL = DetectionSettings().attribution_confidence
 def found_in(made: Simulation, *, with_ends: bool) -> list[Finding]:
     """Return what a simulation's records and samples lead to."""
     replay = Replay(DetectionSettings(), "simulated")
-    asked = Samples(ends(made, EVERY_MS) if with_ends else iter(()))
+    asked = Samples(ends(made) if with_ends else iter(()))
     return list(replay.run(ticks(made), Samples(samples(made)), asked))
 
 

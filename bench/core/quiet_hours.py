@@ -34,23 +34,21 @@ from rebalance_monitor.coordinator.findings.kinds import Kind, Severity
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.memory import uncollected
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
-from rebalance_monitor.engine.replay.timeline import Tick
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.plans.plan import AFTER_WORK, Act
-from rebalance_monitor.lab.simulator.samples import ends, samples
+from rebalance_monitor.lab.simulator.samples import TICK_MS, ends, samples, ticks
 from rebalance_monitor.lab.simulator.truth import Removed
 from rebalance_monitor.lab.suite.healthy import NEAR_MS, OF_LAG, UPPER_95, is_false
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from rebalance_monitor.coordinator.findings.finding import CauseEntry, Finding
-    from rebalance_monitor.lab.simulator import Simulation
     from rebalance_monitor.lab.simulator.plans.plan import ClientPlan, GroupPlan, Plan
     from rebalance_monitor.lab.simulator.truth import JoinPhase, Removal
 
 FIRST_SEED = 2_000_000
-EVERY_MS, TICK_MS, HOUR_MS, DAY_H = 5_000, 1_000, 3_600_000, 24
+HOUR_MS, DAY_H = 3_600_000, 24
 BY_HAND_MS = 1_000.0
 _LEFT = frozenset({Removed.LEFT, Removed.ADMIN})
 
@@ -89,7 +87,7 @@ def played(seed: int, profile: str = "healthy", groups: int = 1) -> Quiet:
         measured += lags.measured() if lags else 0
 
     replay.watch = count
-    found = list(replay.run(ticks(made), Samples(samples(made)), Samples(ends(made, EVERY_MS))))
+    found = list(replay.run(ticks(made), Samples(samples(made)), Samples(ends(made))))
     loud = [one for one in found if is_false(one)]
     moving = [one for one in loud if not _stood_still(one, made.truth.phases)]
     false = [one for one in moving if not lost_a_member(one, made.truth.removals)]
@@ -174,18 +172,6 @@ def _lives(group: GroupPlan, length: float, end: Callable[..., float] = max) -> 
     `end`: whether until the last member is (`max`), or the first (`min`).
     """
     return end((step.at for step in group.steps if step.act is not Act.START), default=length)
-
-
-def ticks(made: Simulation) -> Iterator[Tick]:
-    """Yield the rows second by second, each when it has been written."""
-    rows, place = made.rows, 0
-    now, end = made.plan.epoch + TICK_MS, made.plan.epoch + int(made.plan.length)
-    while now <= end:
-        first = place
-        while place < len(rows) and rows[place].record_ts < now:
-            place += 1
-        yield Tick(now, {made.plan.shard: rows[first:place]} if place > first else {})
-        now += TICK_MS
 
 
 def report(kept: list[Quiet]) -> str:

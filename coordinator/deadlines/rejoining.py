@@ -146,12 +146,14 @@ def shares(
 ) -> list[float]:
     """Return how likely each member has not rejoined a join phase; `since`, `now`, `exact` as of `signs`.
 
-    `others`: members of which nothing is known. Not listed is a client that asked for its member id and has
-    not joined with it (KIP-394): the phase waits for it, too, until its session would have ended.
+    `others`: members of which nothing is known. The phase waits, too, for a client that asked for its member
+    id and has not joined with it (KIP-394), until its session would have ended. It is not listed, and it was
+    about to join: it is missing as seldom as a member that shows that it has rejoined.
     """
     said = signs(members, since, now, exact=exact)
     odds = odds_of(said, [one.succeeded for one in members])
-    somebody = somebody_of(odds, others)
+    unknown = [REJOINING.odds] * others + [REJOINING.odds * REJOINING.rejoined]
+    somebody = somebody_of([*odds, *unknown])
     return [one / (1 + one) / somebody for one in odds]
 
 
@@ -164,9 +166,9 @@ def odds_of(said: Sequence[Sign], succeeded: Sequence[int], by: Rejoining = REJO
     ]
 
 
-def somebody_of(odds: Sequence[float], others: int = 0, by: Rejoining = REJOINING) -> float:
-    """Return how likely anybody is missing, of members with these odds, `others` and clients not listed."""
-    return -expm1(-sum(map(log1p, odds)) - others * log1p(by.odds) - log1p(by.pending * by.odds))
+def somebody_of(odds: Sequence[float]) -> float:
+    """Return how likely anybody is missing, of members with these odds."""
+    return -expm1(-sum(map(log1p, odds)))
 
 
 def goes_on(member: Seen, now: int) -> bool:

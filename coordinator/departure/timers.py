@@ -207,10 +207,10 @@ def died(
         amid = by.died_replaced if is_replaced(one) else by.died_stalled
         late = [(one.session, one.session + (one.poll_interval or one.rebalance), amid)]
         usual = [scaled(waits, 1 - amid) + late for waits in usual]
-    if one.anew < 0:
+    if (anew := one.anew if one.anew >= 0 else one.woke) < 0:
         return usual
-    sure = by.reloaded if one.unanswered and one.anew == one.loaded else 1.0
-    after = [_delayed(waits, one.session + float(one.alive - one.anew), LOADED_LATE_MS) for waits in usual]
+    sure = by.reloaded if anew == one.woke or (one.unanswered and anew == one.loaded) else 1.0
+    after = [_delayed(waits, one.session + float(one.alive - anew), LOADED_LATE_MS) for waits in usual]
     return [scaled(waits, 1 - sure) + scaled(late, sure) for waits, late in zip(usual, after, strict=True)]
 
 

@@ -104,10 +104,11 @@ def with_reload(one: Departed, ended: int, away: Sequence[int], moved_at: int) -
 def with_pause(one: Departed, ended: int, woke: int) -> Departed:
     """Return a departed member silent since before its broker `woke` (ms), with what that says of it.
 
-    A session that cannot have run out by then says nothing.
+    A session that cannot have run out by then says nothing, nor does what happened after its removal.
     """
     after = max(0, ended - woke)
-    return changed(one, woke=after) if one.alive - after >= one.session - SLACK_MS else one
+    ran_out = one.alive - after >= one.session - SLACK_MS
+    return changed(one, woke=after) if ran_out and after >= one.removed[0] else one
 
 
 def _reloaded(began: int, ended: int, away: Sequence[int], moved_at: int) -> int:

@@ -48,6 +48,7 @@ from rebalance_monitor.coordinator.refine import waiting_records
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from rebalance_monitor.coordinator.departure.alone import Explained
     from rebalance_monitor.coordinator.findings.finding import Details
     from rebalance_monitor.coordinator.refine.listed_members import Listed
     from rebalance_monitor.coordinator.settings import DetectionSettings
@@ -56,6 +57,9 @@ if TYPE_CHECKING:
     Went = Callable[[Finding, str, int], Listed | None]
     More = Callable[[Finding, MemberEntry, Departed, int], Departed]
     """What else is known of a member that a rebalance removed at a time (ms), put into its evidence."""
+
+    Judge = Callable[[Finding, Evidence], Explained]
+    """Explains a rebalance by its evidence, to which all is added that is known."""
 
 SAMPLED = "probe samples saw the join phase begin"
 LISTED = "the broker no longer listed it"
@@ -77,12 +81,18 @@ class _Judged:
     causes: tuple[CauseEntry, ...]
 
 
+def by_evidence(_finding: Finding, evidence: Evidence) -> Explained:
+    """Judge a rebalance as the operator does."""
+    return explain(evidence)
+
+
 def timed(
     findings: Sequence[Finding],
     bounded: Bounded,
     went: Went,
     settings: DetectionSettings,
     more: More | None = None,
+    judge: Judge = by_evidence,
 ) -> list[Finding]:
     """Judge departures again that samples have timed; `bounded` puts their bounds on a rebalance.
 
@@ -105,7 +115,7 @@ def timed(
         if MEASURED not in finding.details:
             out.append(finding)
             continue
-        plain, judged = _reattribute(finding, bounded, went, more)
+        plain, judged = _reattribute(finding, bounded, went, more, judge)
         again |= {(finding.id, one.member.member_id) for one in judged}
         claims = []
         departed = int(plain.details.get("left", 0)) or plain.members_affected or len(judged)
@@ -137,7 +147,7 @@ def _about(finding: Finding) -> tuple[str, str]:
 
 
 def _reattribute(
-    finding: Finding, bounded: Bounded, went: Went, more: More | None
+    finding: Finding, bounded: Bounded, went: Went, more: More | None, judge: Judge
 ) -> tuple[Finding, list[_Judged]]:
     """Return the finding without the evidence, and its members judged again where samples say anything."""
     details = dict(finding.details)
@@ -158,7 +168,7 @@ def _reattribute(
         sampled = waiting_records.with_stalls(changed(sampled, departed=departed))
     if sampled == evidence:
         return plain, []
-    explained = explain(sampled)
+    explained = judge(finding, sampled)
     place = held_by(explained)
     timed = finding.kind is Kind.REBALANCE and place is not None and place < len(gone)
     held: Details = {HELD_BY: gone[place].member_id} if timed and place is not None else {}

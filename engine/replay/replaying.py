@@ -26,6 +26,7 @@ from rebalance_monitor.coordinator.lag.following import Lag, News
 from rebalance_monitor.coordinator.live import Live
 from rebalance_monitor.coordinator.probe import sample
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, groups_seen
+from rebalance_monitor.coordinator.refine.reattribution import by_evidence
 from rebalance_monitor.coordinator.removal import CLOSES_AFTER_MS
 from rebalance_monitor.coordinator.rollup.rollup import RollUp
 from rebalance_monitor.decoders import decode_batch
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
     from rebalance_monitor.coordinator.findings.finding import Finding
     from rebalance_monitor.coordinator.findings.outputs import Output, StatOut
+    from rebalance_monitor.coordinator.refine.reattribution import Judge
     from rebalance_monitor.coordinator.settings import DetectionSettings
     from rebalance_monitor.engine.batch.batches import Batch
     from rebalance_monitor.engine.replay.timeline import Tick
@@ -71,18 +73,19 @@ def replay_capture(
     history_until: Mapping[int, int] | None = None,
     progress: Callable[[int], None] | None = None,
     watch: Watch | None = None,
+    judge: Judge = by_evidence,
     unreadable: Counter[str] | None = None,
 ) -> Iterator[Finding]:
     """Yield the findings of a capture in record time, `detected_at` being the clock's tick.
 
     `cluster` is the cluster id that ids are made with, by default the capture's own. `history_until`
     (partition -> offset): records before are history; by default everything is live. `progress` is called
-    with the number of records read, `watch` with each batch before its findings. `unreadable` counts
-    the records that could not be read, by reason. Raises CaptureError.
+    with the number of records read, `watch` with each batch before its findings. `judge` explains
+    rebalances. `unreadable` counts the records that could not be read, by reason. Raises CaptureError.
     """
     capture = read_capture(path)
     name = cluster if cluster is not None else capture.metadata.cluster_id
-    replay = Replay(settings, name, history_until, watch=watch)
+    replay = Replay(settings, name, history_until, watch=watch, judge=judge)
     with capture.by_partition(BATCH_ROWS) as streams:
         lanes = [
             Lane(shard, _decoded(stream, replay.records, progress, unreadable))
@@ -142,12 +145,12 @@ class _Driver:
 
     @classmethod
     def begun(
-        cls, settings: DetectionSettings, cluster: str, *, is_watched: bool, follows_lag: bool
+        cls, settings: DetectionSettings, cluster: str, judge: Judge, *, is_watched: bool, follows_lag: bool
     ) -> _Driver:
         """Return one without any memory; `is_watched`: whether somebody shows lag and positions."""
         board = Board(measures=is_watched or follows_lag)
         lag = Lag(settings, cluster, board=board) if follows_lag else None
-        return cls(RollUp(settings, cluster), Live(settings, cluster), board, lag)
+        return cls(RollUp(settings, cluster), Live(settings, cluster, judge=judge), board, lag)
 
     def findings(
         self,
@@ -195,6 +198,7 @@ class Replay:
     shards: dict[int, OpenShard] = field(default_factory=dict)
     now: int = -1
     watch: Watch | None = None
+    judge: Judge = by_evidence
     summaries: dict[str, dict[str, Any]] = field(default_factory=dict)
     summarise: bool = False
     records: ReadOnce = field(default_factory=lambda: ReadOnce(READ_BYTES))
@@ -220,6 +224,7 @@ class Replay:
         driver = _Driver.begun(
             self.settings,
             self.cluster,
+            self.judge,
             is_watched=self.watch is not None,
             follows_lag=asked.next is not None,
         )

@@ -46,7 +46,7 @@ def simulate(plan: Plan, seed: int) -> Simulation:
         feeds[one.name] = feed = Feed(one, plan.length, rng)
         _Cast(one, group, feed, log, rng)
     for begins, lasts, kind in plan.broker.outages:
-        for shaken in groups.values():
+        for shaken in groups.values() if kind is not Outage.UNSEEN else ():
             line.at(begins, shaken.pause, begins + lasts)
             line.at(begins + lasts, shaken.resume if kind is Outage.PAUSE else shaken.load)
     line.run(plan.length)

@@ -1,4 +1,4 @@
-"""Samples of a simulation, one every few seconds: of the probe, and of the topics' ends."""
+"""What a monitor sees of a simulation: rows, and samples of the probe and of the topics' ends."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from rebalance_monitor.cluster.ends.ends import DESCRIBE_S
 from rebalance_monitor.coordinator.lag.ends import EndsSample
 from rebalance_monitor.coordinator.probe.sample import ProbeSample, RebalancingGroup
+from rebalance_monitor.engine.replay.timeline import Tick
 from rebalance_monitor.lab.simulator.plans.plan import Outage
 from rebalance_monitor.lab.simulator.protocol.members import State
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     Seen = tuple[str, str, str, str]
     """Member id, instance id or "", client id, host."""
 
+TICK_MS, ENDS_MS = 1_000, 5_000
 BROKER, FIRST_EPOCH = 1, 5
 # A KRaft broker's restart steps the leader epoch by two.
 _STEP = 2
@@ -48,7 +50,19 @@ def samples(made: Simulation, every: float = 2_500.0) -> Iterator[ProbeSample]:
         at += every
 
 
-def ends(made: Simulation, every: int, took: int = 20) -> Iterator[EndsSample]:
+def ticks(made: Simulation) -> Iterator[Tick]:
+    """Yield the rows second by second, each when it has been written."""
+    rows, place = made.rows, 0
+    now, end = made.plan.epoch + TICK_MS, made.plan.epoch + int(made.plan.length)
+    while now <= end:
+        first = place
+        while place < len(rows) and rows[place].record_ts < now:
+            place += 1
+        yield Tick(now, {made.plan.shard: rows[first:place]} if place > first else {})
+        now += TICK_MS
+
+
+def ends(made: Simulation, every: int = ENDS_MS, took: int = 20) -> Iterator[EndsSample]:
     """Yield samples of the ends of all topics, one in `every` ms; each `took` ms.
 
     As the monitor, they ask for the first offsets once in `DESCRIBE_S`.

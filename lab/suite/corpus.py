@@ -20,10 +20,11 @@ import click
 import msgspec
 from msgspec.structs import replace
 
-from rebalance_monitor.coordinator.departure.evidence import Evidence, encode
+from rebalance_monitor.coordinator.departure.evidence import Evidence
 from rebalance_monitor.coordinator.departure.explain import explain
 from rebalance_monitor.coordinator.departure.fitted import Fitted, Rejoining
 from rebalance_monitor.coordinator.departure.hypotheses import Way
+from rebalance_monitor.lab.simulator.plans.setup import SHAKEN
 from rebalance_monitor.lab.suite import rejoined
 from rebalance_monitor.lab.suite.departures import LEAST_SHARE, Life, Seen, is_of, recorded, simulated
 
@@ -41,13 +42,17 @@ SIMULATED = {
 }
 """Profile -> seeds of simulations: groups with faults at either timings, and healthy ones that are closed."""
 
+OUTAGES = range(700_000, 700_150)
+"""Seeds of groups with faults amid an outage of the broker, of which only samples tell."""
+
 RECORDINGS = Path(__file__).parents[2] / "tests" / "fixtures" / "scenarios"
 VERSION = "version"
 _SAMPLED = {"production": 9, "fast": 3, "healthy": 9}
+_FEW_OUTAGES = 3
 _LOOKS = 3
 _DIGITS = 4
 _SUFFIX = ".json.gz"
-_DECODER = msgspec.json.Decoder(list[list[tuple[Evidence, tuple[Way | None, ...]]]])
+_DECODER = msgspec.json.Decoder(list[list[tuple[Evidence, tuple[Way | None, ...], Evidence | None]]])
 
 
 KEPT = RECORDINGS.parent / "departures"
@@ -55,17 +60,25 @@ KEPT = RECORDINGS.parent / "departures"
 
 
 class Corpus(NamedTuple):
-    """Groups with the truth of their departures; as a whole either part weighs the same."""
+    """Groups with the truth of their departures. By records alone, either part weighs the same as a whole.
+
+    `outages`: simulations too, of which only what samples complete counts.
+    """
 
     simulated: list[Life]
     recorded: list[Life]
+    outages: list[Life]
 
 
 class Case(NamedTuple):
-    """One rebalance with what its group had learned by then, and the true ways of its departed members."""
+    """One rebalance with what its group had learned by then, and the true ways of its departed members.
+
+    `completed`: its evidence is.
+    """
 
     evidence: Evidence
     ways: tuple[Way | None, ...]
+    completed: bool = False
     weight: float = 1.0
 
 
@@ -75,33 +88,44 @@ def corpus(without: str = "") -> Corpus:
     real: list[Life] = []
     for path in (*sorted(RECORDINGS.iterdir()), *sorted(KEPT.iterdir())):
         if not (kind == VERSION and path.name.removesuffix(_SUFFIX).endswith(f"-{value}")):
-            real += recorded(path) if path.is_dir() else read(path)
-    made = _made(SIMULATED)
+            real += recorded(path, sampled=True) if path.is_dir() else read(path)
+    parts = _made(SIMULATED), real, _shaken(OUTAGES)
     if kind in {"", VERSION}:
-        return Corpus(made, real)
-    return Corpus(*([life for life in lives if not is_of(life, kind, value)] for lives in (made, real)))
+        return Corpus(*parts)
+    return Corpus(*([life for life in lives if not is_of(life, kind, value)] for lives in parts))
 
 
 def _made(seeds: Mapping[str, Iterable[int]]) -> list[Life]:
     return [life for profile, some in seeds.items() for life in simulated(some, profile)]
 
 
+def _shaken(seeds: Iterable[int]) -> list[Life]:
+    return simulated(seeds, SHAKEN, sampled=True)
+
+
 def read(path: Path) -> list[Life]:
     """Read the departures that `kept` wrote."""
     found = _DECODER.decode(gzip.decompress(path.read_bytes()))
-    return [[Seen(evidence, ways) for evidence, ways in life] for life in found]
+    return [[Seen(*seen) for seen in life] for life in found]
 
 
 def kept(lives: Sequence[Life]) -> bytes:
     """Return the rebalances of groups of which a truth is known, as a file."""
     some = [life for life in lives if any(any_known(seen.ways) for seen in life)]
-    return gzip.compress(msgspec.json.encode([[tuple(seen) for seen in life] for life in some]), mtime=0)
+    return gzip.compress(msgspec.json.encode([list(map(_unlearned, life)) for life in some]), mtime=0)
+
+
+def _unlearned(seen: Seen) -> Seen:
+    """Return a rebalance without what its group had learned, which is by the constants in use."""
+    return seen._replace(evidence=replace(seen.evidence, beats=(), ways=()))
 
 
 def weighed(found: Corpus, by: Fitted) -> list[Case]:
     """Return the rebalances of which a truth is known, each with what its group had learned by `by`."""
-    made, real = (settled(lives, by) for lives in found)
-    weight = known(made) / max(known(real), 1)
+    made, real, shaken = (settled(lives, by) for lives in found)
+    by_records, recorded = (known(case for case in some if not case.completed) for some in (made, real))
+    weight = by_records / max(recorded, 1)
+    made += [case for case in shaken if case.completed]
     return made + [case._replace(weight=weight) for case in real]
 
 
@@ -123,6 +147,8 @@ def _settled(life: Life, by: Fitted) -> Iterator[Case]:
         evidence = replace(seen.evidence, beats=beats, ways=ways)
         if any_known(seen.ways):
             yield Case(evidence, seen.ways)
+            if seen.completed is not None:
+                yield Case(replace(seen.completed, beats=beats, ways=ways), seen.ways, completed=True)
         found = explain(evidence, by)
         beats, ways = found.beats, found.group_ways
 
@@ -146,20 +172,19 @@ def given(case: Case, by: Fitted) -> list[float]:
 def inputs(settings: object) -> dict[str, str]:
     """Return what a fit is made from, as digests; `settings`: those of the fit itself."""
     sampled = _made({profile: seeds[: _SAMPLED[profile]] for profile, seeds in SIMULATED.items()})
+    sampled += _shaken(OUTAGES[:_FEW_OUTAGES])
     cases = settled(sampled, START)
-    # What a group has learned, by the constants in use, is no input.
-    unlearned = ((replace(one.evidence, beats=(), ways=()), one.ways) for life in sampled for one in life)
-    drawn = [encode(evidence) + repr(ways).encode() for evidence, ways in unlearned]
+    drawn = [msgspec.json.encode(list(map(_unlearned, life))) for life in sampled]
     drawn += [repr(look).encode() for look in rejoined.looks(rejoined.SEEDS[:_LOOKS])]
     said = (ways for case in cases for ways in explain(case.evidence, START).ways)
     answers = [[round(share, _DIGITS) for share in ways] for ways in said]
+    first = START._asdict(), Rejoining()._asdict()
+    fixed = *first, SIMULATED, OUTAGES, rejoined.SEEDS, settings
     return {
         "recordings": _digest(_files()),
         "simulations": _digest(drawn),
         "likelihoods": _digest([repr(answers).encode()]),
-        "settings": _digest(
-            [repr((START._asdict(), Rejoining()._asdict(), SIMULATED, rejoined.SEEDS, settings)).encode()]
-        ),
+        "settings": _digest([repr(fixed).encode()]),
     }
 
 
@@ -183,7 +208,7 @@ def _digest(parts: Iterable[bytes]) -> str:
 def main(name: str, folder: Path) -> None:
     """Keep the departures of a recording as a part of the corpus."""
     KEPT.mkdir(exist_ok=True)
-    (KEPT / f"{name}{_SUFFIX}").write_bytes(kept(recorded(folder)))
+    (KEPT / f"{name}{_SUFFIX}").write_bytes(kept(recorded(folder, sampled=True)))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,10 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Hashable
 from copy import copy
+from functools import partial
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import click
@@ -32,8 +34,10 @@ from rebalance_monitor.coordinator.findings.outputs import FindingOut
 from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.coordinator.shard import ShardCoordinator, new_shard_state
 from rebalance_monitor.coordinator.state.membership import compare
+from rebalance_monitor.engine.replay.replaying import Replay, Samples, replay_capture
 from rebalance_monitor.lab.scoring.margins import ALL, LEAST
 from rebalance_monitor.lab.simulator import draw_plan, simulate
+from rebalance_monitor.lab.simulator.samples import ends, samples, ticks
 from rebalance_monitor.lab.simulator.study.recorded import read_recording
 from rebalance_monitor.lab.simulator.truth import Removed
 from rebalance_monitor.lab.truth.recorded_suite import read_suite, suite_folders
@@ -43,10 +47,13 @@ from rebalance_monitor.lab.workers.timings import classes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from rebalance_monitor.coordinator.departure.alone import Explained
     from rebalance_monitor.coordinator.departure.evidence import Evidence
     from rebalance_monitor.coordinator.findings.finding import Finding
+    from rebalance_monitor.coordinator.refine.reattribution import Judge
     from rebalance_monitor.coordinator.state.group_state import GroupState
     from rebalance_monitor.decoders import Row
+    from rebalance_monitor.lab.simulator import Simulation
     from rebalance_monitor.lab.simulator.study.measures import Fact
     from rebalance_monitor.lab.simulator.truth import Removal
     from rebalance_monitor.lab.truth.recorded_suite import Suite
@@ -82,26 +89,42 @@ WAY_OF = {
 
 
 class Seen(NamedTuple):
-    """One rebalance: what the records say, and the true way of each departed member (None: not known)."""
+    """One rebalance: what the records say, and the true way of each departed member (None: not known).
+
+    `completed`: the evidence with what samples of the probe and of ends add; None where they add nothing.
+    """
 
     evidence: Evidence
     ways: tuple[Way | None, ...]
+    completed: Evidence | None = None
 
 
 Life = list[Seen]
 """The rebalances of one group, in their order: a group learns from one to the next."""
 
 
-def simulated(seeds: Iterable[int], profile: str = "production", faults: int = 4) -> list[Life]:
-    """Simulate one group per seed; faults of the broker are left out."""
+Completed = dict[tuple[str, tuple[str, ...]], "Evidence"]
+"""Group and departed members of a rebalance -> its evidence, completed by samples."""
+
+
+def simulated(
+    seeds: Iterable[int], profile: str = "production", faults: int = 4, *, sampled: bool = False
+) -> list[Life]:
+    """Simulate one group per seed.
+
+    `sampled`: with what samples add to the evidence. Without, members that only a pause of the broker took
+    are left out.
+    """
     lives: list[Life] = []
     for seed in seeds:
         sim = simulate(draw_plan(Random(seed), profile, faults=faults), seed)  # noqa: S311 - a simulation
         removals = sim.truth.removals
         once = _once(one.member for one in removals)
-        shown = [one for one in removals if one.seen and one.fault != "pause" and one.member in once]
-        truth = {one.member: way_of(one) for one in shown}
-        found = _lives(sim.rows, lambda _, one, truth=truth: truth.get(one), sim.plan.broker.session)  # type: ignore[misc]
+        shown = (one for one in removals if one.seen and one.member in once)
+        truth = {one.member: way_of(one) for one in shown if sampled or one.fault != "pause"}
+        session = int(sim.plan.broker.session)
+        more = _completed(partial(_replayed, sim, session)) if sampled else {}
+        found = _lives(sim.rows, lambda _, one, truth=truth: truth.get(one), session, completed=more)  # type: ignore[misc]
         lives += found.values()
     return lives
 
@@ -123,15 +146,41 @@ def _way(cause: Removed, *, stalled: bool) -> Way:
     return Way.STALLED if stalled and cause is Removed.EXPIRED else WAY_OF[cause]
 
 
-def recorded(folder: Path, *, informed: bool = False) -> list[Life]:
+def _replayed(sim: Simulation, session: int, judge: Judge) -> Iterable[Finding]:
+    replay = Replay(DetectionSettings(session_timeout_848_ms=session), "simulated", judge=judge)
+    return replay.run(ticks(sim), Samples(samples(sim)), Samples(ends(sim)))
+
+
+def _completed(replayed: Callable[[Judge], Iterable[Finding]]) -> Completed:
+    """Return the evidence of rebalances to which samples add something; `replayed` by a judge."""
+    found: Completed = {}
+
+    def judge(finding: Finding, evidence: Evidence) -> Explained:
+        found[finding.group or "", tuple(_departed(finding, evidence))] = changed(evidence, beats=(), ways=())
+        return explain(evidence)
+
+    for _ in replayed(judge):
+        pass
+    return found
+
+
+def _departed(finding: Finding, evidence: Evidence) -> list[str]:
+    """Return the departed members that a finding lists; one that is not judged by its silence has no name."""
+    gone = [one.member_id for one in finding.members if one.role == "left"]
+    if not evidence.apart:
+        return gone
+    return [name if age >= 0 else "" for name, age in zip(gone, evidence.apart, strict=True)]
+
+
+def recorded(folder: Path, *, informed: bool = False, sampled: bool = False) -> list[Life]:
     """Read the departures from a recording (a suite folder of the lab).
 
-    `informed`: with the true settings of each group.
+    `informed`: with the true settings of each group. `sampled`: with what samples add to the evidence.
     """
-    return list(recorded_groups(folder, informed=informed).values())
+    return list(recorded_groups(folder, informed=informed, sampled=sampled).values())
 
 
-def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
+def recorded_groups(folder: Path, *, informed: bool = False, sampled: bool = False) -> dict[str, Life]:
     """Return the same by group."""
     # First, for it writes the truth again that the recording is read with.
     suite = read_suite(folder)
@@ -140,9 +189,11 @@ def recorded_groups(folder: Path, *, informed: bool = False) -> dict[str, Life]:
     once = _once(key for key, _ in ways)
     truth = {key: way for key, way in ways if key in once}
     known, session = suite if informed else None, suite.pace.session_ms
+    capture, settings = folder / "capture", DetectionSettings(session_timeout_848_ms=session)
+    more = _completed(lambda judge: replay_capture(capture, settings, judge=judge)) if sampled else {}
     found: dict[str, Life] = {}
     for rows in recording.shards.values():
-        found |= _lives(rows, lambda group, member: truth.get((group, member)), session, known)
+        found |= _lives(rows, lambda group, member: truth.get((group, member)), session, known, more)
     return found
 
 
@@ -172,6 +223,7 @@ def _lives(
     truth: Callable[[str, str], Way | None],
     session: int,
     suite: Suite | None = None,
+    completed: Mapping[tuple[str, tuple[str, ...]], Evidence] = MappingProxyType({}),
 ) -> dict[str, Life]:
     lives: dict[str, Life] = defaultdict(list)
     observed = list(observations(rows, session))
@@ -182,7 +234,7 @@ def _lives(
         if suite is not None and not seen.apart and group in suite.timings and group in suite.families:
             evidence = with_settings(seen, suite.timings[group], suite.families[group])
         ways = (truth(group, member) if (group, member) in once else None for member in members)
-        lives[group].append(Seen(evidence, tuple(ways)))
+        lives[group].append(Seen(evidence, tuple(ways), completed.get((group, tuple(members)))))
     return lives
 
 
@@ -214,9 +266,7 @@ def _of_epochs(found: Iterable[Finding]) -> Iterator[tuple[str, Evidence, list[s
         evidence = decode(str(finding.details[MEASURED]).encode()) if MEASURED in finding.details else None
         if evidence is None or not evidence.apart:
             continue
-        gone = [one.member_id for one in finding.members if one.role == "left"]
-        names = [name if age >= 0 else "" for name, age in zip(gone, evidence.apart, strict=True)]
-        yield finding.group or "", changed(evidence, beats=(), ways=()), names
+        yield finding.group or "", changed(evidence, beats=(), ways=()), _departed(finding, evidence)
 
 
 def _is_rebalance(before: GroupState, after: GroupState) -> bool:

@@ -284,9 +284,10 @@ def _commented(about: str) -> list[str]:
 
 
 def ruled_out(cases: Sequence[Case], by: Fitted) -> float:
-    """Return the share of departures to whose true way the model gives less than `RULED_OUT`."""
-    out = math.fsum(case.weight * sum(share < RULED_OUT for share in given(case, by)) for case in cases)
-    return out / _weight(cases)
+    """Return the share of departures to whose true way the model gives less than `RULED_OUT`, by records."""
+    plain = [case for case in cases if not case.completed]
+    out = math.fsum(case.weight * sum(share < RULED_OUT for share in given(case, by)) for case in plain)
+    return out / _weight(plain)
 
 
 def _weight(cases: Sequence[Case]) -> float:
@@ -303,11 +304,12 @@ def about(
     missing, guessed = (mean(rejoined.surprise(one, by) for one in looks) for by in (rejoining, Rejoining()))
     unread = ", ".join(name for name in MOVED if not judges.reads[name])
     return (
-        f"{count} departures of {len(cases)} rebalances in simulations and recordings, which weigh alike; "
+        f"{count} departures of {len(cases)} rebalances in simulations and recordings, which weigh alike, "
+        f"those that samples tell more of twice; "
         f"surprise {left:.4f} each, {first:.4f} by the first values. At their first values, as no rebalance "
         f"of these reads them: {unread or 'none'}. {COUNTED} is how often a truth is given less than "
         f"{RULED_OUT}. Of who has not rejoined: {len(looks)} looks at simulated join phases; surprise "
-        f"{missing:.4f} each, {guessed:.4f} by the first values; held: {', '.join(sorted(rejoined.HELD))}."
+        f"{missing:.4f} each, {guessed:.4f} by the first values."
     )
 
 

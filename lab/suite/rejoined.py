@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 SEEDS = range(600_000, 601_200)
 """The seeds of the simulations that the weights are fitted to."""
 
-HELD = frozenset({"pending"})
-"""No simulated client asks for an id and then joins late (KIP-394)."""
-
 STEPS = (1.0, 0.5, 0.25, 0.1)
 # A phase is looked at so long (ms) after it began, and was first seen so long after.
 _LOOKED_AFTER = (20_000, 60_000)
@@ -131,12 +128,12 @@ def _with_work(made: Simulation, group: str, state: GroupState, member: Member, 
 
 
 def surprise(look: Look, by: Rejoining) -> float:
-    """Return -log(what is said of who is missing)."""
+    """Return -log(what is said of who is missing). All simulated clients are listed."""
     odds = odds_of(look.signs, look.succeeded, by)
     given = sum(
         missing * math.log(one) - math.log1p(one) for one, missing in zip(odds, look.missing, strict=True)
     )
-    return math.log(somebody_of(odds, by=by)) - given
+    return math.log(somebody_of(odds)) - given
 
 
 def fit(found: Sequence[Look], top_of: Callable[[float, float, float], float]) -> Rejoining:
@@ -153,7 +150,7 @@ def fit(found: Sequence[Look], top_of: Callable[[float, float, float], float]) -
 
     best, least = first, loss(first)
     for step in STEPS:
-        for name in (name for name in Rejoining._fields if name not in HELD):
+        for name in Rejoining._fields:
             sides = [moved(best, name, step), moved(best, name, -step)]
             top = top_of(least, sides[0][0], sides[1][0])
             if top:
@@ -176,7 +173,7 @@ def table(found: Sequence[Look], by: Rejoining) -> Iterator[str]:
 
 def _shares(look: Look, by: Rejoining) -> list[float]:
     odds = odds_of(look.signs, look.succeeded, by)
-    somebody = somebody_of(odds, by=by)
+    somebody = somebody_of(odds)
     return [one / (1 + one) / somebody for one in odds]
 
 

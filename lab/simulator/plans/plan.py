@@ -130,10 +130,14 @@ class Outage(StrEnum):
 
     `PAUSE`: it stops, goes on, and expires everybody whose session ran out meanwhile. `MOVE`: another broker
     (or the same after a restart) loads the groups: every member gets a full session from the load on.
+    `RELOAD`: the same, but the leader's epoch stays, as under ZooKeeper. `UNSEEN`: nothing, but the monitor
+    cannot reach the brokers.
     """
 
     PAUSE = "pause"
     MOVE = "move"
+    RELOAD = "reload"
+    UNSEEN = "unseen"
 
 
 @dataclass(frozen=True, slots=True)

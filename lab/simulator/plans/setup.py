@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rebalance_monitor.lab.simulator.plans.families import Family
 
 SECOND = 1000
+SHAKEN = "shaken"
+"""The profile of groups that meet an outage of the broker amid a fault."""
+
 _S, _H, _C, _P = (10, 30, 45, 60), (3, 5, 10, 15, 20), (1, 5, 10, 15, 30, 60), (30, 60, 90, 120, 300)
 FAMILY_SHARES = {
     "java": 30,
@@ -85,6 +88,7 @@ PROFILES: dict[str, Callable[[Random], Timing]] = {
     "fast": fast,
     "production": production,
     "healthy": production,
+    SHAKEN: production,
 }
 
 

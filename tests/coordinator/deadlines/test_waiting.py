@@ -97,7 +97,7 @@ INNOCENT = st.builds(
 )
 
 
-@given(st.lists(INNOCENT, max_size=6), st.integers(-BARRIER_MS, -13_000), st.integers(28_000, 60_000))
+@given(st.lists(INNOCENT, max_size=4), st.integers(-BARRIER_MS, -13_000), st.integers(28_000, 60_000))
 def test_a_member_that_has_rejoined_or_had_nothing_to_commit_is_never_named(
     innocent: list[tuple[bool, int, int]], stalled: int, known: int
 ) -> None:

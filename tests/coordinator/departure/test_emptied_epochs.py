@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from msgspec.structs import replace as changed
 
-from bench.core.quiet_hours import EVERY_MS, ticks
 from rebalance_monitor.coordinator.departure.alone import alone
 from rebalance_monitor.coordinator.departure.evidence import NO_WORK, Departed, Evidence, Trace
 from rebalance_monitor.coordinator.departure.hypotheses import Way
@@ -18,7 +17,7 @@ from rebalance_monitor.coordinator.settings import DetectionSettings
 from rebalance_monitor.engine.replay.replaying import Replay, Samples
 from rebalance_monitor.lab.simulator import draw_plan, simulate
 from rebalance_monitor.lab.simulator.plans.plan import Act, Plan
-from rebalance_monitor.lab.simulator.samples import ends, samples
+from rebalance_monitor.lab.simulator.samples import ends, samples, ticks
 
 SURE, SELDOM_MS = 0.8, 30_000
 SESSION_MS, BATCH_MS = 45_000, 60_000
@@ -42,7 +41,7 @@ def _claims(seed: int, plan: Plan, act: Act) -> tuple[int, list[Cause]]:
     ended = sum(step.act is act for step in steps)
     made = simulate(replace(plan, groups=(replace(group, steps=steps),), length=plan.length + 60_000), seed)
     replay = Replay(DetectionSettings(), "simulated")
-    found = replay.run(ticks(made), Samples(samples(made)), Samples(ends(made, EVERY_MS)))
+    found = replay.run(ticks(made), Samples(samples(made)), Samples(ends(made)))
     empty = [one for one in found if one.kind is Kind.GROUP_EMPTY and one.phase == "opened"]
     return ended, [entry.cause for one in empty for entry in one.causes if entry.confidence >= SURE]
 

@@ -470,6 +470,14 @@ def test_a_load_of_the_coordinator_begins_every_session_anew() -> None:
     assert explain(rebalance(replace(one, loaded=20_000, lull=50_000))).ways[0][Way.DIED] == 0.0
 
 
+@pytest.mark.parametrize("ago", [500, 45_500])
+def test_a_broker_that_was_away_ends_sessions_as_it_wakes_or_a_session_after_it_loaded_them(ago: int) -> None:
+    """Nothing tells whether it stood still or was restarted, but when the member is removed."""
+    one, short = departed(70_000, 45_000, since=400_000), (0, 1_000)
+    assert explain(rebalance(replace(one, woke=ago), phase=short)).ways[0][Way.DIED] > 0.9
+    assert explain(rebalance(replace(one, woke=20_000), phase=short)).ways[0][Way.DIED] < 0.5
+
+
 def test_a_deadline_ends_the_first_of_two_phases_whose_first_generation_failed() -> None:
     """Samples saw the group rebalance for two seconds longer than the deadline."""
     long = 300_000

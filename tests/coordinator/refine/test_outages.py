@@ -190,3 +190,10 @@ def test_a_broker_that_wakes_expires_what_has_run_out_and_nothing_else(silence: 
     trace = Trace(silence, (1_000,) * 8, commits=60)
     one = Departed(SESSION, 300_000, 95_000, trace, "java")
     assert (with_pause(one, AT, AT).woke == 0) is over
+
+
+def test_what_a_broker_did_after_a_removal_says_nothing_of_it() -> None:
+    trace = Trace(60_000, (1_000,) * 8, commits=60)
+    gone = Departed(SESSION, 300_000, 95_000, trace, "java", removed=(30_000, 33_000))
+    assert with_pause(gone, AT, AT - 10_000) is gone
+    assert with_pause(gone, AT, AT - 31_000).woke == 31_000

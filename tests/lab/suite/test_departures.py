@@ -18,6 +18,7 @@ from rebalance_monitor.coordinator.departure.fitted import FITTED
 from rebalance_monitor.coordinator.departure.hypotheses import Way
 from rebalance_monitor.coordinator.departure.waits import tried_heartbeats
 from rebalance_monitor.lab.scoring.margins import ALL, LEAST
+from rebalance_monitor.lab.simulator.plans.setup import SHAKEN
 from rebalance_monitor.lab.simulator.study.recorded import removals_of
 from rebalance_monitor.lab.suite import corpus, fit
 from rebalance_monitor.lab.suite.corpus import settled, surprise
@@ -98,7 +99,7 @@ def test_a_fit_that_was_stopped_goes_on_to_the_same_constants(tmp_path: Path, li
     moved = ("uncaused", "returned")
     far = corpus.START._replace(uncaused=0.4, returned=0.01)
     some, whole, parts = (
-        corpus.Corpus(lives[:20], lives[20:40]),
+        corpus.Corpus(lives[:20], lives[20:40], []),
         tmp_path / "whole.json",
         tmp_path / "parts.json",
     )
@@ -178,3 +179,33 @@ def test_losses_stand_beside_what_one_names_who_knows_the_settings(tmp_path: Pat
     assert rows["Kafka", "4.1.1"] == rows[ALL]
     table = as_margins({ALL: (LEAST, 54, 57), ("family", "rare"): (LEAST - 1, 54, 57)})
     assert table.splitlines()[2:] == ["| all |  | 60 | 0.90 | 0.95 | 0.95 |"]
+
+
+def test_what_samples_tell_completes_the_evidence_and_leaves_its_truth() -> None:
+    lives = recorded_groups(corpus.RECORDINGS / "matrix-4.3.0", sampled=True)
+    plain = recorded_groups(corpus.RECORDINGS / "matrix-4.3.0")
+    assert {group: [one.ways for one in life] for group, life in lives.items()} == {
+        group: [one.ways for one in life] for group, life in plain.items()
+    }
+    told = [one for life in lives.values() for one in life if one.completed is not None]
+    assert len(told) > 60
+    for one in told:
+        assert one.completed is not None
+        assert one.completed.phase != one.evidence.phase or one.completed.departed != one.evidence.departed
+        traces = [[gone.trace for gone in it.departed] for it in (one.completed, one.evidence)]
+        assert traces[0] == traces[1]
+
+
+def test_outages_of_the_corpus_are_known_only_by_samples() -> None:
+    lives = simulated(corpus.OUTAGES[:12], SHAKEN, sampled=True)
+    gone = [one for life in lives for seen in life for one in seen.evidence.departed]
+    told = [one for life in lives for seen in life if seen.completed for one in seen.completed.departed]
+    assert all(one.loaded < 0 and one.woke < 0 for one in gone)
+    assert any(one.loaded >= 0 for one in told)
+    assert any(one.woke >= 0 for one in told)
+
+
+def test_no_constant_is_left_by_hand() -> None:
+    assert "as no rebalance of these reads them: none." in " ".join(
+        Path(fitted.__file__).read_text(encoding="utf-8").replace("\n# ", " ").split()
+    )
