@@ -478,6 +478,18 @@ def test_a_broker_that_was_away_ends_sessions_as_it_wakes_or_a_session_after_it_
     assert explain(rebalance(replace(one, woke=20_000), phase=short)).ways[0][Way.DIED] < 0.5
 
 
+@pytest.mark.parametrize(("joined", "least", "most"), [(1, 0.8, 1.0), (2, 0.0, 0.6)])
+def test_who_replaced_a_client_came_after_it_had_died_unless_others_came_too(
+    joined: int, least: float, most: float
+) -> None:
+    """Its batches take 10 s, the phase took 20: by its session alone it may have died amid the phase."""
+    last = steady(20_300, 10_200)
+    old = Departed(10_000, 30_000, 390_000, last, "librdkafka", returned=layout.SAME_PLACE, removed=(0, 650))
+    busy = (steady(10_070, 10_200),)
+    seen = rebalance(old, survivors=busy, kept=1, joined=joined, phase=(19_270, 20_670), since=390_000)
+    assert least <= explain(seen).ways[0][Way.STALLED] <= most
+
+
 def test_a_deadline_ends_the_first_of_two_phases_whose_first_generation_failed() -> None:
     """Samples saw the group rebalance for two seconds longer than the deadline."""
     long = 300_000
