@@ -123,8 +123,8 @@ def _unlearned(seen: Seen) -> Seen:
 def weighed(found: Corpus, by: Fitted) -> list[Case]:
     """Return the rebalances of which a truth is known, each with what its group had learned by `by`."""
     made, real, shaken = (settled(lives, by) for lives in found)
-    by_records, recorded = (known(case for case in some if not case.completed) for some in (made, real))
-    weight = by_records / max(recorded, 1)
+    here, there = (known(case for case in some if not case.completed) for some in (made, real))
+    weight = here / max(there, 1)
     made += [case for case in shaken if case.completed]
     return made + [case._replace(weight=weight) for case in real]
 
