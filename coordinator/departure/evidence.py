@@ -187,11 +187,6 @@ class Evidence(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return self.is_emptied and not self.aborted and self.phase[0] <= _SHORT_MS
 
     @property
-    def is_one_for_one(self) -> bool:
-        """Whether one member departed and one came, which has its place."""
-        return self.joined == len(self.departed) == 1 and self.departed[0].returned == SAME_PLACE
-
-    @property
     def failures(self) -> tuple[tuple[int, int], ...] | None:
         """When a generation that no record has may have begun: a removal may have ended its phase.
 

@@ -306,8 +306,9 @@ def _leave_out_late(scene: _Scene, seen: _Removals, inside: Array) -> None:
 
     A process that is back had died before. If none but it came or departed, it began the phase, or nobody.
     """
-    by, long = scene.by, scene.phase.span.long
-    late = late_share(by) * (by.uncaused if scene.evidence.is_one_for_one else 1.0)
+    long, gone = scene.phase.span.long, scene.evidence.departed
+    began = scene.evidence.joined == len(gone) == 1 and gone[0].returned == SAME_PLACE
+    late = late_share(scene.by) * (scene.by.uncaused if began else 1.0)
     after = seen.over - seen.now[:, Way.DIED]
     inside[:, Way.DIED, :, long] += (1 - late) * np.minimum(after, 0.0).transpose(2, 0, 1)
     # Samples may have bounded its removal: then more is left out than there is.
